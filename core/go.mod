@@ -1,0 +1,3 @@
+module github.com/weirflow/weir/core
+
+go 1.26
