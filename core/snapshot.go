@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -61,7 +62,7 @@ func (r Revision) String() string {
 	if r.IsZero() {
 		return "none"
 	}
-	return fmt.Sprintf("%d", r.N)
+	return strconv.FormatUint(r.N, 10)
 }
 
 // Saved is the result of a successful SaveState.

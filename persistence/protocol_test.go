@@ -273,9 +273,9 @@ func exploreAll(c protocolCase, bound int) (int, error) {
 // next returns the prefix of the next schedule in depth-first order: the last choice that can
 // be raised is raised.
 func next(taken, open []int) []int {
-	for i := len(taken) - 1; i >= 0; i-- {
-		if taken[i]+1 < open[i] {
-			return append(slices.Clone(taken[:i]), taken[i]+1)
+	for i, choice := range slices.Backward(taken) {
+		if choice+1 < open[i] {
+			return append(slices.Clone(taken[:i]), choice+1)
 		}
 	}
 	return nil

@@ -1,0 +1,576 @@
+package persistence_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirflow/weir/core"
+	"github.com/weirflow/weir/persistence"
+	"github.com/weirflow/weir/persistence/driver"
+	"github.com/weirflow/weir/persistence/inmem"
+	"github.com/weirflow/weir/reducer"
+)
+
+// What this file shows of the Store, the conformance suite shows over every driver; here are
+// the rules that need a look into the records.
+
+func Example() {
+	ctx := context.Background()
+	store, err := persistence.Open(ctx, "mem:") // import _ "…/persistence/inmem"
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+
+	saved, _ := store.SaveState(ctx, core.Snapshot{FlowID: "c-42", Method: "receive", State: json.RawMessage(`{"n":1}`)})
+	_, _ = store.SaveState(ctx, core.Snapshot{FlowID: "c-42", Method: "answer", State: json.RawMessage(`{"n":2}`)}, core.IfRevision(saved.Revision))
+
+	// Whoever still holds the first revision is told, and nothing is lost.
+	_, err = store.SaveState(ctx, core.Snapshot{FlowID: "c-42", State: json.RawMessage(`{"n":99}`)}, core.IfRevision(saved.Revision))
+	fmt.Println(err)
+
+	snap, _ := store.LoadState(ctx, "c-42")
+	fmt.Println(snap.Method, snap.Revision, string(snap.State))
+	// Output:
+	// weir: save state of flow "c-42": conflict: another writer was first: the newest revision is 2, not 1
+	// answer 2 {"n":2}
+}
+
+func ExampleWithReducer() {
+	ctx := context.Background()
+	r, err := reducer.New(reducer.Config{MaxMessages: 4, MinMessages: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	store := persistence.New(inmem.New(inmem.Config{}), persistence.WithReducer(r, persistence.MessagesKey("messages")))
+	saved, _ := store.SaveState(ctx, core.Snapshot{FlowID: "c-42", State: json.RawMessage(`{"topic":"tea","messages":[
+		{"role":"user","content":"one"},{"role":"assistant","content":"1"},
+		{"role":"user","content":"two"},{"role":"assistant","content":"2"},
+		{"role":"user","content":"three"},{"role":"assistant","content":"3"}]}`)})
+	fmt.Println(len(saved.Pruned), "messages pruned")
+	// Output: 4 messages pruned
+}
+
+// small are limits under which a kilobyte overflows.
+var small = driver.Limits{Record: 1 << 10, Inline: 512}
+
+func newStore(t *testing.T, cfg inmem.Config, opts ...persistence.Option) (*persistence.Store, *inmem.Driver) {
+	t.Helper()
+	d := inmem.New(cfg)
+	return persistence.New(d, opts...), d
+}
+
+func mustSave(t *testing.T, s *persistence.Store, snap core.Snapshot, opts ...core.SaveOption) core.Saved {
+	t.Helper()
+	saved, err := s.SaveState(t.Context(), snap, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+func mustLoad(t *testing.T, s *persistence.Store, id string) core.Snapshot {
+	t.Helper()
+	snap, err := s.LoadState(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+// siblings counts the records of a flow besides its head.
+func siblings(t *testing.T, d driver.Driver, id string) []string {
+	t.Helper()
+	var sorts []string
+	for r, err := range d.Range(t.Context(), driver.Partition(id), driver.RangeOptions{KeysOnly: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sorts = append(sorts, r.Sort)
+	}
+	return sorts
+}
+
+func state(n int) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"n":%d,"text":%q}`, n, noise(n)))
+}
+
+// noise is text of n bytes that zstd cannot shorten by much.
+func noise(n int) string {
+	return strings.Repeat(filler(), n/len(filler())+1)[:n]
+}
+
+func TestStateStaysNativeThenCompressedThenInSegments(t *testing.T) {
+	s, d := newStore(t, inmem.Config{Limits: driver.Limits{Record: 4 << 10, Inline: 1 << 10}})
+	progress := json.RawMessage(`{"v":1}`)
+	for _, c := range []struct {
+		name     string
+		state    json.RawMessage
+		native   bool
+		segments bool
+	}{
+		{"small", state(100), true, false},
+		{"repetitive", json.RawMessage(`{"t":"` + strings.Repeat("again ", 1000) + `"}`), false, false},
+		{"large", json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(20_000))), false, true},
+		{"small again", state(90), true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mustSave(t, s, core.Snapshot{FlowID: "f", Method: c.name, State: c.state, Progress: progress})
+			r, err := d.Get(t.Context(), driver.Partition("f").Head())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if native := r.State != nil; native != c.native {
+				t.Errorf("native %v, want %v", native, c.native)
+			}
+			if left := siblings(t, d, "f"); (len(left) > 0) != c.segments {
+				t.Errorf("siblings %q, want some: %v", left, c.segments)
+			}
+			got := mustLoad(t, s, "f")
+			if !bytes.Equal(got.State, c.state) || !bytes.Equal(got.Progress, progress) {
+				t.Error("the state or the progress came back changed")
+			}
+		})
+	}
+}
+
+// noiseOf is text of n bytes without repetition.
+func noiseOf(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "%x", (uint64(i)+12345)*0x9E3779B97F4A7C15)
+	}
+	return b.String()[:n]
+}
+
+func TestProgressLeavesTheHeadBeforeTheState(t *testing.T) {
+	s, d := newStore(t, inmem.Config{Limits: driver.Limits{Record: 2 << 10, Inline: 2 << 10}})
+	progress := json.RawMessage(fmt.Sprintf(`{"log":%q}`, noiseOf(8_000)))
+	mustSave(t, s, core.Snapshot{FlowID: "f", State: state(300), Progress: progress})
+	r, err := d.Get(t.Context(), driver.Partition("f").Head())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Data == nil || len(siblings(t, d, "f")) == 0 {
+		t.Error("the progress should be in segments")
+	}
+	if got := mustLoad(t, s, "f"); !bytes.Equal(got.Progress, progress) {
+		t.Error("the progress came back changed")
+	}
+}
+
+func TestA64MiBStateRoundTrips(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("needs no race detector to be right, and takes a while with it")
+	}
+	s, d := newStore(t, inmem.Config{Limits: driver.Limits{Record: 400 << 10, Inline: 100 << 10}})
+	big := json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(64<<20)))
+	mustSave(t, s, core.Snapshot{FlowID: "f", State: big})
+	if got := mustLoad(t, s, "f"); !bytes.Equal(got.State, big) {
+		t.Error("the state came back changed")
+	}
+	mustSave(t, s, core.Snapshot{FlowID: "f", State: state(1)})
+	if left := siblings(t, d, "f"); len(left) != 0 {
+		t.Errorf("%d segments left after shrinking", len(left))
+	}
+}
+
+func TestTooLargeIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	s, d := newStore(t, inmem.Config{Limits: small}, persistence.WithMaxState(5_000))
+	mustSave(t, s, core.Snapshot{FlowID: "f", State: state(10)})
+	_, err := s.SaveState(t.Context(), core.Snapshot{FlowID: "f", State: json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(6_000)))})
+	var size *core.SizeError
+	if !errors.Is(err, core.ErrTooLarge) || !errors.As(err, &size) || size.Limit != 5_000 || size.Size < 6_000 {
+		t.Fatalf("got %v", err)
+	}
+	if got := mustLoad(t, s, "f"); string(got.State) != string(state(10)) || len(siblings(t, d, "f")) != 0 {
+		t.Error("the old state is not as it was")
+	}
+}
+
+func TestADecompressionBombIsRefused(t *testing.T) {
+	writer, d := newStore(t, inmem.Config{Limits: driver.Limits{Record: 64 << 10, Inline: 1 << 10}})
+	mustSave(t, writer, core.Snapshot{FlowID: "f", State: json.RawMessage(`{"t":"` + strings.Repeat("0", 4<<20) + `"}`)})
+	reader := persistence.New(d, persistence.WithMaxState(1<<20))
+	if _, err := reader.LoadState(t.Context(), "f"); !errors.Is(err, core.ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+}
+
+func TestDamageIsCorruptAndNeverPartial(t *testing.T) {
+	head := driver.Partition("f").Head()
+	for name, damage := range map[string]func(t *testing.T, d driver.Driver, r driver.Record){
+		"segment missing": func(t *testing.T, d driver.Driver, _ driver.Record) {
+			removeSibling(t, d, siblings(t, d, "f")[0])
+		},
+		"last segment missing": func(t *testing.T, d driver.Driver, _ driver.Record) {
+			all := siblings(t, d, "f")
+			removeSibling(t, d, all[len(all)-1])
+		},
+		"segment changed": func(t *testing.T, d driver.Driver, _ driver.Record) {
+			key := driver.Partition("f").Sibling(siblings(t, d, "f")[0])
+			r, err := d.Get(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Data[0] ^= 1
+			put(t, d, key, r)
+		},
+		"header cut": func(t *testing.T, d driver.Driver, r driver.Record) {
+			r.Data = r.Data[:10]
+			put(t, d, head, r)
+		},
+		"header not JSON": func(t *testing.T, d driver.Driver, r driver.Record) {
+			r.Data = []byte("{\n")
+			put(t, d, head, r)
+		},
+		"header empty": func(t *testing.T, d driver.Driver, r driver.Record) {
+			r.Data = []byte("{}\n")
+			put(t, d, head, r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, d := newStore(t, inmem.Config{Limits: small})
+			mustSave(t, s, core.Snapshot{FlowID: "f", State: json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(9_000)))})
+			r, err := d.Get(t.Context(), head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(t, d, r)
+			snap, err := s.LoadState(t.Context(), "f")
+			if !errors.Is(err, core.ErrCorrupt) || errors.Is(err, core.ErrNotFound) || snap.State != nil {
+				t.Errorf("got %s, %v", snap.State, err)
+			}
+		})
+	}
+}
+
+func put(t *testing.T, d driver.Driver, k driver.Key, r driver.Record) {
+	t.Helper()
+	if _, err := d.Put(t.Context(), k, r, driver.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func removeSibling(t *testing.T, d driver.Driver, sort string) {
+	t.Helper()
+	if err := d.Delete(t.Context(), driver.Partition("f").Sibling(sort), driver.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestANewerFormatIsUnsupported(t *testing.T) {
+	s, d := newStore(t, inmem.Config{})
+	put(t, d, driver.Partition("f").Head(), driver.Record{Data: []byte(`{"v":2,"epoch":"x","unknown":[]}` + "\n")})
+	if _, err := s.LoadState(t.Context(), "f"); !errors.Is(err, core.ErrUnsupported) || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("load: %v", err)
+	}
+	if _, err := s.SaveState(t.Context(), core.Snapshot{FlowID: "f", State: state(1)}); !errors.Is(err, core.ErrUnsupported) {
+		t.Errorf("save: %v; a newer program's state must not be overwritten", err)
+	}
+}
+
+func TestAnotherProgramsHead(t *testing.T) {
+	foreign := func(t *testing.T, cfg inmem.Config, state string) (*persistence.Store, *inmem.Driver) {
+		t.Helper()
+		s, d := newStore(t, cfg)
+		put(t, d, driver.Partition("f").Head(), driver.Record{State: []byte(state), Method: "python", SavedAt: time.Unix(1, 0)})
+		return s, d
+	}
+	t.Run("is a state without progress", func(t *testing.T) {
+		s, _ := foreign(t, inmem.Config{}, `{"n":1}`)
+		got := mustLoad(t, s, "f")
+		if string(got.State) != `{"n":1}` || got.Progress != nil || got.Method != "python" || got.Revision.N != 1 {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("can be compared and swapped, also after a sweep gave it an epoch", func(t *testing.T) {
+		s, d := foreign(t, inmem.Config{}, `{"n":1}`)
+		loaded := mustLoad(t, s, "f")
+		put(t, d, driver.Partition("f").Sibling("seg/dead/dead/000000"), driver.Record{Data: []byte("x")})
+		if n, err := s.Sweep(t.Context(), "f"); err != nil || n != 1 {
+			t.Fatalf("swept %d, %v", n, err)
+		}
+		if again := mustLoad(t, s, "f"); again.Revision != loaded.Revision {
+			t.Errorf("a sweep changed the revision from %+v to %+v", loaded.Revision, again.Revision)
+		}
+		saved := mustSave(t, s, core.Snapshot{FlowID: "f", State: state(2)}, core.IfRevision(loaded.Revision))
+		if saved.Revision.N != 2 {
+			t.Errorf("revision %v, want 2", saved.Revision)
+		}
+	})
+	t.Run("takes a state that needs segments", func(t *testing.T) {
+		s, _ := foreign(t, inmem.Config{Limits: small}, `{"n":1}`)
+		loaded := mustLoad(t, s, "f")
+		big := json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(9_000)))
+		mustSave(t, s, core.Snapshot{FlowID: "f", State: big}, core.IfRevision(loaded.Revision))
+		if got := mustLoad(t, s, "f"); !bytes.Equal(got.State, big) {
+			t.Error("came back changed")
+		}
+	})
+	t.Run("over ours drops all of ours and satisfies no old revision", func(t *testing.T) {
+		s, d := newStore(t, inmem.Config{})
+		ours := mustSave(t, s, core.Snapshot{FlowID: "f", State: state(1), Progress: json.RawMessage(`{"v":1}`)})
+		put(t, d, driver.Partition("f").Head(), driver.Record{State: []byte(`{"n":7}`), Method: "python"})
+		if got := mustLoad(t, s, "f"); got.Progress != nil || string(got.State) != `{"n":7}` {
+			t.Errorf("got %+v", got)
+		}
+		_, err := s.SaveState(t.Context(), core.Snapshot{FlowID: "f", State: state(2)}, core.IfRevision(ours.Revision))
+		if !errors.Is(err, core.ErrConflict) {
+			t.Errorf("got %v, want ErrConflict", err)
+		}
+	})
+	t.Run("that is no object is no state", func(t *testing.T) {
+		s, _ := foreign(t, inmem.Config{}, `[1]`)
+		if _, err := s.LoadState(t.Context(), "f"); !errors.Is(err, core.ErrNotFound) {
+			t.Errorf("got %v", err)
+		}
+		mustSave(t, s, core.Snapshot{FlowID: "f", State: state(1)}, core.IfRevision(core.Revision{}))
+	})
+	t.Run("that is no JSON is corrupt", func(t *testing.T) {
+		for _, text := range []string{`{oops`, `{"x":NaN}`, `{"x":"\ud800"}`} {
+			s, _ := foreign(t, inmem.Config{}, text)
+			if _, err := s.LoadState(t.Context(), "f"); !errors.Is(err, core.ErrCorrupt) {
+				t.Errorf("%s: got %v", text, err)
+			}
+		}
+	})
+}
+
+func TestHistoryFollowsTheChain(t *testing.T) {
+	s, d := newStore(t, inmem.Config{Limits: small}, persistence.WithHistory(3))
+	for n := 1; n <= 6; n++ {
+		mustSave(t, s, core.Snapshot{FlowID: "f", Method: fmt.Sprint("m", n), State: json.RawMessage(fmt.Sprintf(`{"n":%d,"t":%q}`, n, noiseOf(300*n)))})
+	}
+	// What a save that lost its race leaves behind is not shown.
+	loser := siblings(t, d, "f")[0]
+	put(t, d, driver.Partition("f").Sibling(loser[:len(loser)-3]+"zzz"), driver.Record{Data: []byte("not ours")})
+	var seen []string
+	for snap, err := range s.History(t.Context(), "f") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, fmt.Sprint(snap.Revision, snap.Method))
+	}
+	if want := "[6m6 5m5 4m4]"; fmt.Sprint(seen) != want {
+		t.Errorf("got %v, want %v", seen, want)
+	}
+	if _, err := s.Sweep(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	for _, sort := range siblings(t, d, "f") {
+		if strings.HasSuffix(sort, "zzz") {
+			t.Error("the loser's entry survived the sweep")
+		}
+	}
+	if err := s.Delete(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	if left := siblings(t, d, "f"); len(left) != 0 {
+		t.Errorf("left after Delete: %q", left)
+	}
+}
+
+func TestAReservationIsSweptAfterADay(t *testing.T) {
+	clk := &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s, d := newStore(t, inmem.Config{Limits: small, Now: clk.read}, persistence.WithClock(clk.read))
+	cut := persistence.New(&cutDriver{Driver: d, after: 2}, persistence.WithClock(clk.read)) // reserves, puts one segment, dies
+	_, err := cut.SaveState(t.Context(), core.Snapshot{FlowID: "f", State: json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(9_000)))})
+	if !errors.Is(err, core.ErrUnavailable) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := s.LoadState(t.Context(), "f"); !errors.Is(err, core.ErrNotFound) {
+		t.Errorf("a reservation reads as %v, want ErrNotFound", err)
+	}
+	clk.advance(23 * time.Hour)
+	if _, err := s.Sweep(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Get(t.Context(), driver.Partition("f").Head()); err != nil {
+		t.Errorf("swept before its day was over: %v", err)
+	}
+	clk.advance(2 * time.Hour)
+	if _, err := s.Sweep(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Get(t.Context(), driver.Partition("f").Head()); !errors.Is(err, core.ErrNotFound) {
+		t.Errorf("still there: %v", err)
+	}
+	if left := siblings(t, d, "f"); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// cutDriver lets a number of writes through and then fails as a store that is gone.
+type cutDriver struct {
+	driver.Driver
+	after int
+}
+
+func (c *cutDriver) Put(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+	if c.after--; c.after < 0 {
+		return "", core.ErrUnavailable
+	}
+	return c.Driver.Put(ctx, k, r, cond)
+}
+
+func (c *cutDriver) Delete(context.Context, driver.Key, driver.Condition) error {
+	return core.ErrUnavailable
+}
+
+func TestALostReplyIsNoConflict(t *testing.T) {
+	for name, c := range map[string]struct {
+		others int // blind saves between the write and its repetition
+		cas    bool
+		want   error
+		doubt  bool
+	}{
+		"compare and swap":                   {0, true, nil, false},
+		"blind":                              {0, false, nil, false},
+		"blind, seven others since":          {7, false, nil, false},
+		"blind, eight others since":          {8, false, core.ErrConflict, true},
+		"compare and swap, one other since":  {1, true, core.ErrConflict, false},
+		"compare and swap, and many writers": {9, true, core.ErrConflict, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other, d := newStore(t, inmem.Config{})
+			first := mustSave(t, other, core.Snapshot{FlowID: "f", State: state(0)})
+			lossy := persistence.New(&repeatDriver{Driver: d, between: func() {
+				for i := range c.others {
+					mustSave(t, other, core.Snapshot{FlowID: "f", State: state(100 + i)})
+				}
+			}})
+			var opts []core.SaveOption
+			if c.cas {
+				opts = append(opts, core.IfRevision(first.Revision))
+			}
+			saved, err := lossy.SaveState(t.Context(), core.Snapshot{FlowID: "f", State: state(1)}, opts...)
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || core.OutcomeUnknown(err) != c.doubt {
+				t.Fatalf("got %v (outcome unknown: %v)", err, core.OutcomeUnknown(err))
+			}
+			if err == nil && saved.Revision.N != 2 {
+				t.Errorf("revision %v, want 2", saved.Revision)
+			}
+			if got := mustLoad(t, other, "f"); got.Revision.N != uint64(2+c.others) {
+				t.Errorf("%d state writes, want %d: a save was applied twice", got.Revision.N, 2+c.others)
+			}
+		})
+	}
+}
+
+// repeatDriver loses the reply of its first Put and repeats it, as SDKs do.
+type repeatDriver struct {
+	driver.Driver
+	between func()
+	done    bool
+}
+
+func (r *repeatDriver) Put(ctx context.Context, k driver.Key, rec driver.Record, cond driver.Condition) (driver.Tag, error) {
+	tag, err := r.Driver.Put(ctx, k, rec, cond)
+	if r.done || err != nil {
+		return tag, err
+	}
+	r.done = true
+	r.between()
+	if _, err := r.Driver.Put(ctx, k, rec, cond); errors.Is(err, core.ErrConflict) {
+		return "", core.ErrConflict
+	}
+	return "", errors.New("the repetition was let through")
+}
+
+func TestAnUnknownOutcomeIsLookedUp(t *testing.T) {
+	_, d := newStore(t, inmem.Config{})
+	for name, applied := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			s := persistence.New(&brokenDriver{Driver: d, apply: applied})
+			_, err := s.SaveState(t.Context(), core.Snapshot{FlowID: name, State: state(1)})
+			if applied && err != nil {
+				t.Errorf("the write is there, but: %v", err)
+			}
+			if !applied && (!errors.Is(err, core.ErrUnavailable) || !core.OutcomeUnknown(err)) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// brokenDriver breaks the connection after sending a Put, which arrives or does not.
+type brokenDriver struct {
+	driver.Driver
+	apply bool
+}
+
+func (b *brokenDriver) Put(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+	if b.apply {
+		if _, err := b.Driver.Put(ctx, k, r, cond); err != nil {
+			return "", err
+		}
+	}
+	return "", core.WithOutcomeUnknown(fmt.Errorf("%w: connection reset", core.ErrUnavailable))
+}
+
+func TestBadInputIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	r, err := reducer.New(reducer.Config{MaxMessages: 4, MinMessages: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, d := newStore(t, inmem.Config{}, persistence.WithReducer(r))
+	for name, c := range map[string]struct {
+		snap core.Snapshot
+		want error
+	}{
+		"empty id":         {core.Snapshot{State: state(1)}, core.ErrInvalidID},
+		"id not UTF-8":     {core.Snapshot{FlowID: "\xff", State: state(1)}, core.ErrInvalidID},
+		"no state":         {core.Snapshot{FlowID: "f"}, core.ErrInvalidState},
+		"array":            {core.Snapshot{FlowID: "f", State: json.RawMessage(`[]`)}, core.ErrInvalidState},
+		"progress":         {core.Snapshot{FlowID: "f", State: state(1), Progress: json.RawMessage(`{`)}, core.ErrInvalidState},
+		"messages no list": {core.Snapshot{FlowID: "f", State: json.RawMessage(`{"messages":{}}`)}, core.ErrInvalidState},
+		"year":             {core.Snapshot{FlowID: "f", State: state(1), SavedAt: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}, core.ErrInvalidState},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := s.SaveState(t.Context(), c.snap); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			for e := range d.Partitions(t.Context(), driver.ListOptions{}) {
+				t.Errorf("written: %+v", e)
+			}
+		})
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.SaveState(canceled, core.Snapshot{FlowID: "f", State: state(1)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPruningTouchesOnlyTheMessages(t *testing.T) {
+	r, err := reducer.New(reducer.Config{MaxMessages: 4, MinMessages: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := newStore(t, inmem.Config{}, persistence.WithReducer(r, persistence.MessagesKey("chat")))
+	messages := `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"},{"role":"assistant","content":"d"}`
+	short := json.RawMessage(`{"x": 1.0 ,"chat":[` + messages + `],"messages":[1,2,3,4,5,6,7]}`)
+	if saved := mustSave(t, s, core.Snapshot{FlowID: "f", State: short}); saved.State != nil || saved.Pruned != nil {
+		t.Errorf("pruned a history within its limit: %+v", saved)
+	}
+	long := json.RawMessage(`{"x": 1.0 ,"chat":[` + messages + `,` + messages + `],"messages":[1,2,3,4,5,6,7]}`)
+	saved := mustSave(t, s, core.Snapshot{FlowID: "f", State: long})
+	if saved.State == nil || len(saved.Pruned) == 0 {
+		t.Fatal("pruned nothing")
+	}
+	if got := mustLoad(t, s, "f"); !bytes.Equal(got.State, saved.State) {
+		t.Error("Saved.State is not what was stored")
+	}
+	if !bytes.HasPrefix(saved.State, []byte(`{"x": 1.0 ,"chat":[`)) || !bytes.HasSuffix(saved.State, []byte(`],"messages":[1,2,3,4,5,6,7]}`)) {
+		t.Errorf("something else was touched: %s", saved.State)
+	}
+}
