@@ -59,7 +59,7 @@ func (w *write) planEntry(e *entry, hdr header, c content) error {
 	}
 	hdr.Payload = e.payload.manifest
 	e.data = hdr.encode(e.payload.inline)
-	return driver.CheckSize(w.s.drv, key, driver.Record{Data: e.data})
+	return w.s.fits(key, driver.Record{Data: e.data})
 }
 
 func (s *Store) putEntry(ctx context.Context, part driver.Partition, e *entry, epoch string, expire time.Time) error {

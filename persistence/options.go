@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/weirflow/weir/persistence/driver"
 	"github.com/weirflow/weir/reducer"
 )
 
@@ -19,6 +20,7 @@ type settings struct {
 	reducer     MessageReducer
 	messagesKey string
 	maxPayload  int
+	limits      driver.Limits // zero fields: the driver's
 }
 
 // defaultMaxPayload bounds a state, and what decompression may produce, to what a process
@@ -80,6 +82,25 @@ func WithMaxState(bytes int) Option {
 			s.maxPayload = bytes
 		}
 	}
+}
+
+// WithLimits lowers the sizes the Store plans with below those of the driver, for example to
+// keep every record small enough for a replica, or to see segments at work. A zero field, and
+// one that is larger than the driver's, leaves the driver's in force.
+func WithLimits(l driver.Limits) Option {
+	return func(s *settings) { s.limits = l }
+}
+
+// lower returns the limits in force over a driver.
+func lower(want, have driver.Limits) driver.Limits {
+	if want.Record <= 0 || want.Record > have.Record {
+		want.Record = have.Record
+	}
+	if want.Inline <= 0 || want.Inline > have.Inline {
+		want.Inline = have.Inline
+	}
+	want.Inline = min(want.Inline, want.Record)
+	return want
 }
 
 // MessageReducer shortens a message history. *reducer.Reducer is one.

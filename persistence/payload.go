@@ -84,20 +84,19 @@ func (s *Store) layout(c content, native bool, size func(packed) int) packed {
 	if c.progress != nil {
 		parts = append(parts, newPart(partProgress, c.progress, atInline))
 	}
-	limits := s.drv.Limits()
 	p := arrange(parts)
-	if size(p) <= limits.Inline {
+	if size(p) <= s.limits.Inline {
 		return p
 	}
 	for _, e := range slices.Backward(parts) {
 		if e.compress() {
-			if p = arrange(parts); size(p) <= limits.Inline {
+			if p = arrange(parts); size(p) <= s.limits.Inline {
 				return p
 			}
 		}
 	}
 	for _, e := range slices.Backward(parts) {
-		if p = arrange(parts); size(p) <= limits.Record {
+		if p = arrange(parts); size(p) <= s.limits.Record {
 			return p
 		}
 		e.At = atSegments
@@ -155,7 +154,7 @@ func (s *Store) cut(p *packed, part driver.Partition, epoch string) error {
 	}
 	p.manifest.ID = newName()
 	key := part.Sibling(segmentSort(epoch, p.manifest.ID, 0))
-	limit := s.drv.Limits().Record
+	limit := s.limits.Record
 	empty := driver.Size(s.drv, key, driver.Record{})
 	const smallest = 64
 	if p.chunk = limit - empty; p.chunk < smallest {

@@ -171,7 +171,7 @@ func (w *write) plan() (plan, error) {
 	}
 	p.hdr.Payload = p.payload.manifest
 	p.record = w.record(p.hdr, p.payload)
-	if err := driver.CheckSize(w.s.drv, w.part.Head(), p.record); err != nil {
+	if err := w.s.fits(w.part.Head(), p.record); err != nil {
 		return plan{}, err
 	}
 	if p.history != nil {

@@ -24,6 +24,7 @@ var _ core.FlowPersistence = (*Store)(nil)
 // New returns a Store over d. It makes no request.
 func New(d driver.Driver, opts ...Option) *Store {
 	set := newSettings(opts)
+	set.limits = lower(set.limits, d.Limits())
 	return &Store{settings: set, drv: d, known: newKnownHeads()}
 }
 
@@ -139,6 +140,14 @@ func (s *Store) open(ctx context.Context, part driver.Partition, r driver.Record
 		FlowID: string(part), Method: r.Method, State: c.state, Progress: c.progress,
 		SavedAt: r.SavedAt.UTC(), Revision: h.revision(),
 	}, nil
+}
+
+// fits returns core.ErrTooLarge with both numbers if the store cannot hold r.
+func (s *Store) fits(k driver.Key, r driver.Record) error {
+	if size := driver.Size(s.drv, k, r); size > s.limits.Record {
+		return &core.SizeError{Size: int64(size), Limit: int64(s.limits.Record)}
+	}
+	return nil
 }
 
 // Close closes the driver.

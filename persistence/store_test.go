@@ -574,3 +574,15 @@ func TestPruningTouchesOnlyTheMessages(t *testing.T) {
 		t.Errorf("something else was touched: %s", saved.State)
 	}
 }
+
+func TestLimitsCanBeLowered(t *testing.T) {
+	s, d := newStore(t, inmem.Config{}, persistence.WithLimits(small))
+	big := json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(3_000)))
+	mustSave(t, s, core.Snapshot{FlowID: "f", State: big})
+	if left := siblings(t, d, "f"); len(left) < 2 {
+		t.Errorf("segments %q, want several", left)
+	}
+	if got := mustLoad(t, s, "f"); !bytes.Equal(got.State, big) {
+		t.Error("the state came back changed")
+	}
+}
