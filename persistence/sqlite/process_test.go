@@ -152,7 +152,7 @@ func TestProcessesCreateOneFileAtOnce(t *testing.T) {
 }
 
 func TestGoroutinesCreateOneFileAtOnce(t *testing.T) {
-	for range 40 {
+	for range 20 {
 		path := filepath.Join(t.TempDir(), "new.db")
 		start := make(chan struct{})
 		var wg sync.WaitGroup

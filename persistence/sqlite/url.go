@@ -54,15 +54,15 @@ func parseURL(u *url.URL) (Config, error) {
 		if len(query[name]) != 1 {
 			return cfg, unsupported("the option " + strconv.Quote(name) + " is given more than once")
 		}
-		if err := cfg.option(name, query[name][0]); err != nil {
+		if err := setOption(&cfg, name, query[name][0]); err != nil {
 			return cfg, err
 		}
 	}
 	return cfg, nil
 }
 
-// option sets what a query option of the URL says.
-func (c *Config) option(name, value string) (err error) {
+// setOption sets what a query option of the URL says.
+func setOption(c *Config, name, value string) (err error) {
 	switch name {
 	case "mode":
 		if value != "ro" && value != "rw" {
