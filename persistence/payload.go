@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,8 +109,13 @@ func newPart(name string, raw []byte, at string) *encodedPart {
 	return &encodedPart{part: part{Name: name, At: at, Size: len(raw)}, raw: raw, stored: raw}
 }
 
-// compress replaces the stored form by a smaller one, if it saves at least a tenth.
+// compress replaces the stored form by a smaller one, if it saves at least a tenth. A frame
+// of less than 256 bytes would not say how much it holds, and would hardly be smaller.
 func (e *encodedPart) compress() bool {
+	const worthwhile = 256
+	if len(e.raw) < worthwhile {
+		return false
+	}
 	small := compress(e.raw)
 	if len(small) > len(e.raw)-len(e.raw)/10 {
 		return false
@@ -190,15 +196,19 @@ func (s *Store) putSegments(ctx context.Context, p packed, part driver.Partition
 }
 
 // putSiblings writes records that nothing names yet, in batches where the driver has them.
+// Their names are random and used once, so a conflict can only be with an own Put that was
+// repeated after a lost reply: the record is there.
 func (s *Store) putSiblings(ctx context.Context, part driver.Partition, records []driver.Record) error {
-	if len(records) == 0 {
-		return nil
-	}
 	if b, ok := s.drv.(driver.BatchPutter); ok && len(records) > 1 {
-		return b.PutSiblings(ctx, part, records)
+		err := b.PutSiblings(ctx, part, records)
+		if !errors.Is(err, core.ErrConflict) {
+			return err
+		}
+		// Which of them are there the batch does not say.
 	}
 	for _, r := range records {
-		if _, err := s.drv.Put(ctx, part.Sibling(r.Sort), r, driver.IfAbsent()); err != nil {
+		_, err := s.drv.Put(ctx, part.Sibling(r.Sort), r, driver.IfAbsent())
+		if err != nil && !errors.Is(err, core.ErrConflict) {
 			return err
 		}
 	}
