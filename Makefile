@@ -53,6 +53,7 @@ backends:
 	@sed -n '/^backends that ran/,$$p' bin/backends.log
 
 bench:
+	go test -run "^$$" -bench SaveAndLoad -benchmem ./conformance/backends
 	@for p in ./core ./core/flow ./reducer ./persistence ./persistence/sqlite; do go test -run '^$$' -bench . -benchmem $$p || exit 1; done
 
 tidy:
