@@ -40,7 +40,7 @@ func TestReadmeSnippetsRun(t *testing.T) {
 // runSnippet runs the code in a folder of this module, so that its imports resolve.
 func runSnippet(t *testing.T, kind, code string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(".", "readme-")
+	dir, err := os.MkdirTemp(".", "readme-") //nolint:usetesting // it must lie within the module
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"syscall"
+	"time"
 
 	"github.com/weirflow/weir/core/flow"
 	"github.com/weirflow/weir/reducer"
@@ -31,6 +32,7 @@ type session struct {
 	talk       conversation
 	book       *ledger
 	crashAfter int
+	thinking   time.Duration
 
 	begun   int // methods this process began
 	cursor  int // messages of the script that the last method had played
@@ -76,8 +78,8 @@ func (s *session) route(_ context.Context, run *flow.Run[chat], _ int) (flow.Rou
 }
 
 // answer lets the model call tools, and calls them.
-func (s *session) answer(_ context.Context, run *flow.Run[chat], _ int) (int, error) {
-	if err := s.checkRequest(run); err != nil {
+func (s *session) answer(ctx context.Context, run *flow.Run[chat], _ int) (int, error) {
+	if err := s.ask(ctx, run); err != nil {
 		return 0, err
 	}
 	return s.play(run, func(from int) int {
@@ -88,8 +90,8 @@ func (s *session) answer(_ context.Context, run *flow.Run[chat], _ int) (int, er
 }
 
 // reply lets the model speak.
-func (s *session) reply(_ context.Context, run *flow.Run[chat], _ int) (int, error) {
-	if err := s.checkRequest(run); err != nil {
+func (s *session) reply(ctx context.Context, run *flow.Run[chat], _ int) (int, error) {
+	if err := s.ask(ctx, run); err != nil {
 		return 0, err
 	}
 	return s.play(run, func(from int) int { return from + 1 })
@@ -144,6 +146,19 @@ func (s *session) sideEffect(run *flow.Run[chat]) error {
 		return err
 	}
 	return syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
+}
+
+// ask sends the history to the scripted model, which answers what the script says.
+func (s *session) ask(ctx context.Context, run *flow.Run[chat]) error {
+	if err := s.checkRequest(run); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(s.thinking):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // checkRequest validates the history as it would now be sent to a model. A request counts as

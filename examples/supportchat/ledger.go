@@ -106,8 +106,7 @@ type tally struct {
 	again           []string // methods that had an effect again after their save
 }
 
-// tally reads the ledger. A save belongs to the effect before it: methods of this flow run one
-// after another.
+// tally reads the ledger.
 func (l *ledger) tally() (tally, error) {
 	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,31 +116,63 @@ func (l *ledger) tally() (tally, error) {
 		return tally{}, err
 	}
 	defer f.Close()
-	var t tally
-	done, last := map[string]bool{}, ""
+	r := newReading()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var entry line
 		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil || entry.Flow != l.flowID {
 			continue // another conversation's, or cut off by a crash
 		}
-		switch entry.Kind {
-		case lineBegin:
-			t, done, last = tally{}, map[string]bool{}, ""
-		case lineStart:
-			t.starts++
-		case lineCrash:
-			t.crashes++
-		case lineRefusal:
-			t.refusals++
-		case lineEffect:
-			t.effects++
-			if last = entry.Activation; done[last] {
-				t.again = append(t.again, entry.Method)
-			}
-		case lineSaved:
-			t.saved++
-			done[last] = true
-		}
+		r.take(entry)
 	}
-	return t, nil
+	return r.tally, nil
+}
+
+// save is where the ledger says that an activation was saved.
+type save struct{ at, pid int }
+
+// reading is the ledger as it has been read so far.
+type reading struct {
+	tally
+	at     int            // number of the line
+	starts map[int]int    // process: the line with which it started
+	last   map[int]string // process: the activation of its last effect
+	saves  map[string]save
+}
+
+func newReading() *reading {
+	return &reading{starts: map[int]int{}, last: map[int]string{}, saves: map[string]save{}}
+}
+
+// take counts one line. A save belongs to the same process's effect before it: methods of this
+// flow run one after another.
+func (r *reading) take(entry line) {
+	r.at++
+	switch entry.Kind {
+	case lineBegin:
+		*r = *newReading()
+	case lineStart:
+		r.tally.starts++
+		r.starts[entry.PID] = r.at
+	case lineCrash:
+		r.crashes++
+	case lineRefusal:
+		r.refusals++
+	case lineEffect:
+		r.effects++
+		r.last[entry.PID] = entry.Activation
+		if r.knewSaved(entry) {
+			r.again = append(r.again, entry.Method)
+		}
+	case lineSaved:
+		r.tally.saved++
+		r.saves[r.last[entry.PID]] = save{at: r.at, pid: entry.PID}
+	}
+}
+
+// knewSaved reports whether the process had to know that the activation was saved: it saved it
+// itself, or it started after the save. A process that works beside another one cannot know;
+// its own save then ends in a conflict.
+func (r *reading) knewSaved(effect line) bool {
+	saved, ok := r.saves[effect.Activation]
+	return ok && (saved.pid == effect.PID || saved.at < r.starts[effect.PID])
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/weirflow/weir/core"
 	"github.com/weirflow/weir/core/flow"
@@ -26,6 +27,7 @@ type config struct {
 	crashAfter   int
 	keep         int
 	limit        int
+	think        time.Duration
 	reference    bool
 }
 
@@ -38,6 +40,7 @@ func main() {
 	flag.IntVar(&c.crashAfter, "crash-after", 0, "kill this process inside its `N`-th method, N at least 2; 0 never")
 	flag.IntVar(&c.keep, "keep", 16, "prune the history when it has more than this many `messages`")
 	flag.IntVar(&c.limit, "limit", 0, "let no record of the store be larger than this many `bytes`; 0 takes the store's own limit")
+	flag.DurationVar(&c.think, "think", 0, "`time` that the scripted model takes for an answer")
 	flag.BoolVar(&c.reference, "reference", false, "run without crash on the store given and print the verdict as JSON (used by the program itself)")
 	flag.Parse()
 
@@ -64,7 +67,7 @@ func run(ctx context.Context, c config) error {
 	}
 	defer store.Close()
 	if c.reference {
-		return runReference(ctx, c, talk, store)
+		return runReference(ctx, talk, store)
 	}
 	return replay(ctx, c, talk, store)
 }
@@ -89,7 +92,7 @@ func replay(ctx context.Context, c config, talk conversation, store *persistence
 		return err
 	}
 	defer book.close()
-	s := &session{talk: talk, book: book, crashAfter: c.crashAfter}
+	s := &session{talk: talk, book: book, crashAfter: c.crashAfter, thinking: c.think}
 	if err := s.resumeOrBegin(ctx, store); err != nil {
 		return err
 	}
@@ -120,7 +123,7 @@ func (s *session) resumeOrBegin(ctx context.Context, store core.FlowPersistence)
 }
 
 // runReference runs the conversation in one go and prints what a run that crashed must equal.
-func runReference(ctx context.Context, c config, talk conversation, store *persistence.Store) error {
+func runReference(ctx context.Context, talk conversation, store *persistence.Store) error {
 	s := &session{talk: talk, book: &ledger{}}
 	def, err := s.definition()
 	if err != nil {

@@ -30,8 +30,7 @@ func start(t *testing.T, dir string, args ...string) (out string, killed bool, e
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1")
 	text, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
 			return string(text), true, nil
 		}
@@ -95,6 +94,35 @@ func TestARemovedStoreBeginsAnew(t *testing.T) {
 	}
 	if out, _ := untilDone(t, dir); !strings.Contains(out, "turn   2/33") || !strings.Contains(out, "EQUAL") {
 		t.Errorf("printed:\n%s", out)
+	}
+}
+
+// Of two processes that work on one chat, one is told of the conflict and has stored nothing.
+func TestOfTwoProcessesOneWins(t *testing.T) {
+	dir := t.TempDir()
+	if _, killed, err := start(t, dir, "-crash-after", "4"); !killed {
+		t.Fatal("not killed", err)
+	}
+	type outcome struct {
+		out string
+		err error
+	}
+	outcomes := make(chan outcome, 2)
+	for range 2 {
+		go func() {
+			out, _, err := start(t, dir, "-think", "30ms")
+			outcomes <- outcome{out, err}
+		}()
+	}
+	winner, loser := <-outcomes, <-outcomes
+	if winner.err != nil {
+		winner, loser = loser, winner
+	}
+	if winner.err != nil || !strings.Contains(winner.out, "EQUAL") {
+		t.Errorf("the winner: %v\n%s", winner.err, winner.out)
+	}
+	if loser.err == nil || !strings.Contains(loser.out, "conflict") {
+		t.Errorf("the loser: %v\n%s", loser.err, loser.out)
 	}
 }
 

@@ -1,0 +1,36 @@
+module github.com/weirflow/weir/conformance/backends
+
+go 1.26.0
+
+require (
+	github.com/weirflow/weir/conformance v0.0.0
+	github.com/weirflow/weir/core v0.0.0
+	github.com/weirflow/weir/persistence v0.0.0
+	github.com/weirflow/weir/persistence/sqlite v0.0.0
+	golang.org/x/mod v0.42.0
+	modernc.org/sqlite v1.62.0
+)
+
+require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
+	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/ncruces/go-strftime v1.1.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/weirflow/weir/reducer v0.0.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	modernc.org/libc v1.80.1 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)
+
+replace (
+	github.com/weirflow/weir/conformance => ../
+	github.com/weirflow/weir/core => ../../core
+	github.com/weirflow/weir/persistence => ../../persistence
+	github.com/weirflow/weir/persistence/sqlite => ../../persistence/sqlite
+	github.com/weirflow/weir/reducer => ../../reducer
+)

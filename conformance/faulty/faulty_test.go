@@ -1,0 +1,148 @@
+package faulty_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirflow/weir/conformance"
+	"github.com/weirflow/weir/conformance/faulty"
+	"github.com/weirflow/weir/core"
+	"github.com/weirflow/weir/persistence/driver"
+)
+
+var matrix = flag.Bool("matrix", false, "judge every mutant by every law, not only by its own")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The failures of a mutant are what is wanted: no files of them, no long search for the
+	// smallest.
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1s"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	m.Run()
+}
+
+// TestSuiteCatchesEveryBug is the proof that the suite is worth passing.
+func TestSuiteCatchesEveryBug(t *testing.T) {
+	for _, m := range faulty.Mutants() {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			h := faulty.Harness(m)
+			if !*matrix {
+				h.Only = m.Law
+			}
+			report, err := conformance.Check(t.Context(), h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			caught := map[string][]string{}
+			for _, r := range report.Failed() {
+				law := r.Layer + "/" + r.Law
+				caught[law] = append(caught[law], r.Case)
+			}
+			if len(caught[m.Law]) == 0 {
+				t.Errorf("%s (%s) passes %s; it is caught by %v", m.Name, m.Bug, m.Law, slices.Sorted(maps.Keys(caught)))
+			}
+			for _, law := range slices.Sorted(maps.Keys(caught)) {
+				t.Logf("%s -> %s (%s)", m.Name, law, strings.Join(caught[law], ", "))
+			}
+		})
+	}
+}
+
+// TestCorrectDriverIsNotAccused judges what the mutants are made of.
+func TestCorrectDriverIsNotAccused(t *testing.T) {
+	h := faulty.Harness(faulty.Mutant{})
+	h.Only = "driver"
+	conformance.Run(t, h)
+}
+
+// TestNamesOfMutants keeps the table readable: unique names, and laws that exist.
+func TestNamesOfMutants(t *testing.T) {
+	laws := map[string]bool{}
+	for _, l := range conformance.Laws() {
+		laws[l.Layer+"/"+l.Name] = true
+	}
+	seen := map[string]bool{}
+	for _, m := range faulty.Mutants() {
+		if seen[m.Name] || m.Name == "" || m.Bug == "" || !laws[m.Law] {
+			t.Errorf("the mutant %q has a name twice, no description, or the unknown law %q", m.Name, m.Law)
+		}
+		seen[m.Name] = true
+	}
+}
+
+// empty accepts everything and keeps nothing, or refuses everything.
+type empty struct {
+	err error
+	tag driver.Tag
+}
+
+func (e empty) Get(context.Context, driver.Key) (driver.Record, error) {
+	if e.err != nil {
+		return driver.Record{}, e.err
+	}
+	return driver.Record{}, core.ErrNotFound
+}
+
+func (e empty) Put(context.Context, driver.Key, driver.Record, driver.Condition) (driver.Tag, error) {
+	return e.tag, e.err
+}
+
+func (e empty) Delete(context.Context, driver.Key, driver.Condition) error { return e.err }
+
+func (e empty) Range(context.Context, driver.Partition, driver.RangeOptions) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
+		if e.err != nil {
+			yield(driver.Record{}, e.err)
+		}
+	}
+}
+
+func (e empty) Partitions(context.Context, driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		if e.err != nil {
+			yield(driver.Entry{}, e.err)
+		}
+	}
+}
+
+func (e empty) Limits() driver.Limits { return driver.Limits{Record: 1 << 20, Inline: 1 << 20} }
+func (e empty) Close() error          { return nil }
+
+// TestEmptyDriverScoresNothing demands that no case at all is passed by doing nothing.
+func TestEmptyDriverScoresNothing(t *testing.T) {
+	for name, d := range map[string]empty{
+		"refuses everything":                {err: core.ErrUnsupported},
+		"is never there":                    {err: core.ErrUnavailable},
+		"finds nothing":                     {err: core.ErrNotFound},
+		"accepts everything, keeps nothing": {tag: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := func(conformance.T, conformance.Options) (driver.Driver, error) { return d, nil }
+			report, err := conformance.Check(t.Context(), conformance.Harness{
+				New: open, Reopen: open, Outage: func(conformance.T, conformance.Options) func() { return func() {} },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts := map[conformance.Status]int{}
+			for _, r := range report.Results {
+				counts[r.Status]++
+				if r.Status == conformance.Passed {
+					t.Errorf("%s passes %s", name, r.Path())
+				}
+			}
+			t.Log(fmt.Sprint(counts))
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package faulty
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/weirflow/weir/persistence/driver"
+)
+
+func keyMutants() []Mutant {
+	return []Mutant{
+		{"case_folding", "ids that differ only by case are one", "driver/law01_ids_are_data", folded(func(k driver.Key) driver.Key {
+			return driver.Key{Partition: driver.Partition(strings.ToLower(string(k.Partition))), Sort: k.Sort}
+		})},
+		{"trailing_space", "spaces at the end of an id do not count", "driver/law01_ids_are_data", folded(func(k driver.Key) driver.Key {
+			return driver.Key{Partition: driver.Partition(strings.TrimRight(string(k.Partition), " ")), Sort: k.Sort}
+		})},
+		{"long_ids_are_cut", "only 255 bytes of an id count", "driver/law01_ids_are_data", folded(func(k driver.Key) driver.Key {
+			return driver.Key{Partition: k.Partition[:min(255, len(k.Partition))], Sort: k.Sort}
+		})},
+		{"joined_key", "id and sort are joined with a character that both may hold", "driver/law01_ids_are_data", folded(func(k driver.Key) driver.Key {
+			id, rest, ok := strings.Cut(string(k.Partition), "/")
+			if !ok || k.Sort == "" {
+				return k
+			}
+			return driver.Key{Partition: driver.Partition(id), Sort: rest + "/" + k.Sort}
+		})},
+	}
+}
+
+// folded returns a mutation under which keys with the same fold are one record. Records know
+// the key they were last put under, so that a single flow looks right.
+func folded(fold func(driver.Key) driver.Key) func(driver.Driver) driver.Driver {
+	return func(d driver.Driver) driver.Driver {
+		p := patch{Driver: d}
+		p.get = func(ctx context.Context, k driver.Key) (driver.Record, error) {
+			r, err := d.Get(ctx, fold(k))
+			r.Sort = k.Sort
+			return r, err
+		}
+		p.put = func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+			return d.Put(ctx, fold(k), r, cond)
+		}
+		p.del = func(ctx context.Context, k driver.Key, cond driver.Condition) error {
+			return d.Delete(ctx, fold(k), cond)
+		}
+		p.siblings = func(ctx context.Context, part driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
+			return d.Range(ctx, fold(part.Head()).Partition, o)
+		}
+		return p
+	}
+}
