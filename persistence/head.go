@@ -133,7 +133,7 @@ func (h head) written(token string) (rev core.Revision, newest, ok bool) {
 
 // readHead interprets a record as a head. inline is the rest of its Data.
 func readHead(r driver.Record) (h head, inline []byte, err error) {
-	if r.Data == nil {
+	if len(r.Data) == 0 {
 		return foreignHead(r), nil, nil
 	}
 	hdr, inline, err := decodeHeader(r.Data)

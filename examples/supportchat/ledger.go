@@ -133,14 +133,14 @@ type save struct{ at, pid int }
 // reading is the ledger as it has been read so far.
 type reading struct {
 	tally
-	at     int            // number of the line
-	starts map[int]int    // process: the line with which it started
-	last   map[int]string // process: the activation of its last effect
-	saves  map[string]save
+	at    int            // number of the line
+	since map[int]int    // process: the line with which it started
+	last  map[int]string // process: the activation of its last effect
+	saves map[string]save
 }
 
 func newReading() *reading {
-	return &reading{starts: map[int]int{}, last: map[int]string{}, saves: map[string]save{}}
+	return &reading{since: map[int]int{}, last: map[int]string{}, saves: map[string]save{}}
 }
 
 // take counts one line. A save belongs to the same process's effect before it: methods of this
@@ -151,8 +151,8 @@ func (r *reading) take(entry line) {
 	case lineBegin:
 		*r = *newReading()
 	case lineStart:
-		r.tally.starts++
-		r.starts[entry.PID] = r.at
+		r.starts++
+		r.since[entry.PID] = r.at
 	case lineCrash:
 		r.crashes++
 	case lineRefusal:
@@ -164,7 +164,7 @@ func (r *reading) take(entry line) {
 			r.again = append(r.again, entry.Method)
 		}
 	case lineSaved:
-		r.tally.saved++
+		r.saved++
 		r.saves[r.last[entry.PID]] = save{at: r.at, pid: entry.PID}
 	}
 }
@@ -174,5 +174,5 @@ func (r *reading) take(entry line) {
 // its own save then ends in a conflict.
 func (r *reading) knewSaved(effect line) bool {
 	saved, ok := r.saves[effect.Activation]
-	return ok && (saved.pid == effect.PID || saved.at < r.starts[effect.PID])
+	return ok && (saved.pid == effect.PID || saved.at < r.since[effect.PID])
 }

@@ -28,7 +28,7 @@
 //  6. A record over the limit is core.ErrTooLarge before anything is written.
 //  7. Bytes in, equal bytes out (State: equal JSON out), never aliased.
 //  8. Iterators follow every page, may be left early, and allow reads and writes inside the
-//     loop.
+//     loop, which may or may not be seen and never make it endless.
 //  9. Delete removes one record and nothing else.
 //  10. A context that ends leaves no goroutine and no lock, and starts no request.
 package driver

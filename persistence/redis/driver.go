@@ -20,7 +20,7 @@ import (
 type Driver struct {
 	client   goredis.UniversalClient
 	prefix   string
-	inline   int
+	inHash   int
 	limits   driver.Limits
 	retryFor time.Duration
 
@@ -113,8 +113,8 @@ func (d *Driver) Put(ctx context.Context, k driver.Key, r driver.Record, cond dr
 // its own tag or that the condition no longer holds.
 func (d *Driver) put(k driver.Key, r driver.Record, cond driver.Condition) (*request, driver.Tag) {
 	keys := d.keys(k.Partition)
-	e := encode(r, keys.id, d.inline)
-	q := &request{script: putScript, keys: []string{keys.record(k.Sort)}, payload: e.payload, repeatable: cond != driver.Condition{}}
+	e := encode(r, keys.id, d.inHash)
+	q := &request{script: putScript, keys: []string{keys.record(k.Sort)}, payload: e.payload, repeatable: cond != (driver.Condition{})}
 	letters := ""
 	name := func(letter, key string) {
 		letters += letter

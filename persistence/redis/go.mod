@@ -8,6 +8,14 @@ require (
 	github.com/weirflow/weir/persistence v0.0.0
 )
 
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
+	github.com/weirflow/weir/reducer v0.0.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)
+
 replace (
 	github.com/weirflow/weir/core => ../../core
 	github.com/weirflow/weir/persistence => ../

@@ -3,10 +3,8 @@ package redis
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"strings"
 
-	"github.com/weirflow/weir/core"
 	"github.com/weirflow/weir/persistence/driver"
 )
 
@@ -75,7 +73,7 @@ func escapeID(id string) string {
 }
 
 // unescapeID undoes escapeID, and refuses what escapeID does not write.
-func unescapeID(s string) (string, error) {
+func unescapeID(s string) (id string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] != '%' {
@@ -83,37 +81,48 @@ func unescapeID(s string) (string, error) {
 			continue
 		}
 		if i+2 >= len(s) {
-			return "", badKey(s)
+			return "", false
 		}
 		high, low := strings.IndexByte(upperHex, s[i+1]), strings.IndexByte(upperHex, s[i+2])
 		if high < 0 || low < 0 {
-			return "", badKey(s)
+			return "", false
 		}
 		b.WriteByte(byte(high<<4 | low))
 		i += 2
 	}
-	if id := b.String(); id != "" && escapeID(id) == s {
-		return id, nil
-	}
-	return "", badKey(s)
+	return b.String(), b.Len() > 0 && escapeID(b.String()) == s
 }
 
-func badKey(s string) error {
-	return fmt.Errorf("%w: redis: the key of %q was not written by this driver", core.ErrCorrupt, s)
-}
-
-// listed returns the escaped ID or hash in the key of a head or an index.
-func (d *Driver) listed(key string) (id string, ok bool) {
-	id, ok = strings.CutPrefix(key, d.prefix+"{")
+// listed returns what stands between the braces in the key of a head or an index; a key that
+// this driver does not write is not ok.
+func (d *Driver) listed(key string) (tag string, ok bool) {
+	tag, ok = strings.CutPrefix(key, d.prefix+"{")
 	if !ok {
 		return "", false
 	}
-	if head, isHead := strings.CutSuffix(id, headSuffix); isHead {
-		id = head
-	} else if id, ok = strings.CutSuffix(id, indexSuffix); !ok {
+	if head, isHead := strings.CutSuffix(tag, headSuffix); isHead {
+		tag = head
+	} else if tag, ok = strings.CutSuffix(tag, indexSuffix); !ok {
 		return "", false
 	}
-	return id, id != "" && !strings.ContainsAny(id, "{}")
+	if _, hashed := strings.CutPrefix(tag, hashMark); hashed {
+		return tag, true
+	}
+	_, ok = unescapeID(tag)
+	return tag, ok
+}
+
+// partition returns the ID that belongs to a hash tag; stored is the one in a record, which
+// is needed where the tag is only a hash.
+func (d *Driver) partition(tag, stored string) (driver.Partition, error) {
+	if id, ok := unescapeID(tag); ok {
+		return driver.Partition(id), nil
+	}
+	p := driver.Partition(stored)
+	if d.keys(p).base != d.prefix+"{"+tag {
+		return "", corrupt("a record does not have the id that belongs to its key")
+	}
+	return p, nil
 }
 
 // escapeGlob quotes what means something in the pattern of SCAN.

@@ -43,14 +43,14 @@ type encoded struct {
 	payload [][]byte // what stays out of the hash, in the order of the payload field
 }
 
-// encode lays a record out: up to inline bytes of State and Data stay in the hash; of more,
+// encode lays a record out: up to inHash bytes of State and Data stay in the hash; of more,
 // the larger one becomes the payload, or both if the other alone is over it as well.
-func encode(r driver.Record, id string, inline int) encoded {
+func encode(r driver.Record, id string, inHash int) encoded {
 	var e encoded
 	state, data := r.State, r.Data
 	var where []string
-	if len(state)+len(data) > inline {
-		both := min(len(state), len(data)) > inline
+	if len(state)+len(data) > inHash {
+		both := min(len(state), len(data)) > inHash
 		stateOut := both || len(state) >= len(data)
 		if both || !stateOut {
 			where, e.payload, data = append(where, "d"+strconv.Itoa(len(data))), append(e.payload, data), nil

@@ -120,10 +120,12 @@ func (d *Driver) do(ctx context.Context, doing string, q *request) (answer, erro
 		if err == nil {
 			return a, nil
 		}
-		f := judge(err)
+		f := fault{again: errors.Is(err, errPayloadMissing)}
+		if !isTyped(err) {
+			f = judge(err)
+		}
 		a.lost = a.lost || f.lost
-		again := f.again || errors.Is(err, errPayloadMissing)
-		if !again || f.lost && !q.repeatable || endedBy(ctx, err) != nil || !pause(ctx, attempt, giveUp) {
+		if !f.again || f.lost && !q.repeatable || endedBy(ctx, err) != nil || !pause(ctx, attempt, giveUp) {
 			return a, unknown(a.lost, failure(ctx, doing, err))
 		}
 	}
@@ -139,7 +141,7 @@ func unknown(lost bool, err error) error {
 // attempt sends a request once. A server that does not know the script gets its text.
 func (d *Driver) attempt(ctx context.Context, q *request) (any, error) {
 	if q.payload == nil {
-		return d.run(ctx, q)
+		return d.run(ctx, q, false)
 	}
 	set, flip := q.set(ctx), q.command(ctx, false)
 	pipe := d.client.Pipeline()
@@ -147,7 +149,7 @@ func (d *Driver) attempt(ctx context.Context, q *request) (any, error) {
 	_, execErr := pipe.Exec(ctx)
 	switch err := flip.Err(); {
 	case isNoScript(err) && set.Err() == nil:
-		return d.run(ctx, q)
+		return d.run(ctx, q, true)
 	case isMissing(flip) && set.Err() != nil:
 		return nil, set.Err() // says why
 	case err == nil && execErr != nil && flip.Val() == nil:
@@ -157,11 +159,11 @@ func (d *Driver) attempt(ctx context.Context, q *request) (any, error) {
 	}
 }
 
-// run sends only the script.
-func (d *Driver) run(ctx context.Context, q *request) (any, error) {
-	cmd := q.command(ctx, false)
+// run sends only the script, with its text or at first by its hash.
+func (d *Driver) run(ctx context.Context, q *request, text bool) (any, error) {
+	cmd := q.command(ctx, text)
 	_ = d.client.Process(ctx, cmd)
-	if isNoScript(cmd.Err()) {
+	if !text && isNoScript(cmd.Err()) {
 		cmd = q.command(ctx, true)
 		_ = d.client.Process(ctx, cmd)
 	}
