@@ -1,0 +1,308 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirflow/weir/core"
+	"github.com/weirflow/weir/core/flow/internal/scheduler"
+)
+
+// engine performs one run: it executes the scheduler's commands. Everything but the methods
+// happens on the goroutine that called Kickoff or Resume, one thing at a time; mu guards
+// what the methods' goroutines read meanwhile.
+type engine struct {
+	flow        string
+	methods     []method
+	graph       *scheduler.Graph
+	output      string
+	fingerprint *fingerprint
+	cfg         *runConfig
+
+	flowID      string
+	runID       string
+	from        string
+	writer      string
+	saves       uint64
+	revision    core.Revision
+	sched       *scheduler.State
+	lastMethod  string
+	outputs     []MethodOutput
+	keepOutputs bool
+	eventSeq    uint64
+
+	mu        sync.RWMutex
+	committed json.RawMessage
+	version   uint64 // counts the changes of committed in this process
+	last      map[string]json.RawMessage
+
+	results  chan callResult
+	idle     chan *activation // to a goroutine that has nothing to do
+	waiting  atomic.Int32     // such goroutines
+	workers  sync.WaitGroup
+	inFlight int
+	cut      context.CancelCauseFunc // ends the methods' context
+	errs     []error                 // why the run fails
+	unsaved  bool                    // a save failed; nothing is saved from then on
+}
+
+// activation is one call of a method, as its Run sees it.
+type activation struct {
+	engine  *engine
+	flowID  string
+	method  string
+	number  int
+	id      string
+	seq     uint64
+	index   int
+	payload json.RawMessage
+}
+
+// callResult is how a method's goroutine reports.
+type callResult struct {
+	call *activation
+	result
+	updates committer
+	err     error
+}
+
+// errCut is the cause of the end of a method's context when the run is cut short because of
+// another method.
+var errCut = errors.New("the run was cut short")
+
+func (e *engine) limits() scheduler.Limits {
+	l := scheduler.Limits{Run: e.cfg.runBudget, Method: make([]int, len(e.methods))}
+	for i := range e.methods {
+		l.Method[i] = e.methods[i].budget
+		if l.Method[i] == 0 {
+			l.Method[i] = e.cfg.methodBudget
+		}
+	}
+	return l
+}
+
+// open announces the run.
+func (e *engine) open(ctx context.Context, started FlowStarted) {
+	e.keepOutputs = e.keepOutputs || e.cfg.keepOutputs
+	started.EventOrigin = e.origin()
+	e.emit(ctx, started)
+}
+
+// run executes step and all that follows. When it returns no goroutine of the run is left,
+// also when an observer panicked.
+func (e *engine) run(ctx context.Context, step scheduler.Step) error {
+	methods, cut := context.WithCancelCause(ctx)
+	e.cut = cut
+	e.results, e.idle = make(chan callResult), make(chan *activation)
+	defer func() {
+		cut(errCut)
+		for ; e.inFlight > 0; e.inFlight-- {
+			<-e.results
+		}
+		close(e.idle)
+		e.workers.Wait()
+	}()
+	e.execute(ctx, methods, step)
+	for e.inFlight > 0 {
+		r := <-e.results
+		e.inFlight--
+		if next, ok := e.settle(ctx, r); ok {
+			e.execute(ctx, methods, next)
+		}
+	}
+	if ctx.Err() != nil && len(e.sched.Active()) > 0 {
+		e.errs = append(e.errs, fail("run", e.flowID, ended(ctx)))
+	}
+	if err := errors.Join(e.errs...); err != nil {
+		e.emit(ctx, FlowFailed{EventOrigin: e.origin(), Err: err})
+		return err
+	}
+	e.emit(ctx, FlowFinished{EventOrigin: e.origin(), Output: e.finalOutput(), State: slices.Clone(e.committed)})
+	return nil
+}
+
+// fails notes why the run fails and cuts what is in flight.
+func (e *engine) fails(err error) {
+	e.errs = append(e.errs, err)
+	e.cut(errCut)
+}
+
+// execute starts methods, unless the run is failing: then they stay due.
+func (e *engine) execute(ctx, methods context.Context, step scheduler.Step) {
+	for _, r := range step.Refused {
+		e.fails(&BudgetError{Flow: e.flow, FlowID: e.flowID, Method: e.methods[r.Method].name, Limit: r.Limit, OfRun: r.OfRun})
+	}
+	for _, a := range step.Start {
+		if len(e.errs) > 0 || ctx.Err() != nil {
+			return
+		}
+		call := &activation{
+			engine: e, flowID: e.flowID, method: e.methods[a.Method].name, number: a.Call,
+			id: fmt.Sprintf("%s-%d", e.runID, a.Seq), seq: a.Seq, index: a.Method, payload: a.Payload,
+		}
+		e.emit(ctx, MethodStarted{
+			EventOrigin: e.origin(), Method: call.method, ActivationID: call.id, Call: call.number, Payload: slices.Clone(a.Payload),
+		})
+		e.inFlight++
+		select {
+		case e.idle <- call:
+		default:
+			e.workers.Go(func() { e.work(methods, call) })
+		}
+	}
+}
+
+// maxIdle is how many goroutines of a run wait for the next call instead of ending. Few are
+// enough: a run that is not in a wide join has few calls at a time.
+const maxIdle = 16
+
+// work performs one call and then others, until the run is over or enough goroutines wait.
+// Reusing them is not for speed: ended ones are what would make the heap of a long run grow.
+func (e *engine) work(ctx context.Context, call *activation) {
+	for ok := true; ok; {
+		e.perform(ctx, call)
+		if e.waiting.Add(1) > maxIdle {
+			e.waiting.Add(-1)
+			return
+		}
+		call, ok = <-e.idle
+		e.waiting.Add(-1)
+	}
+}
+
+// perform calls a method and always reports, even if the method panics or ends the goroutine.
+func (e *engine) perform(ctx context.Context, call *activation) {
+	r := callResult{call: call, err: &PanicError{Value: "the method ended its goroutine"}}
+	defer func() {
+		if p := recover(); p != nil {
+			r.err = &PanicError{Value: p, Stack: debug.Stack()}
+		}
+		e.results <- r
+	}()
+	r.result, r.updates, r.err = e.methods[call.index].call(ctx, call)
+}
+
+// settle takes the end of a call in: commit, schedule, save, announce. It returns what is to
+// start next.
+func (e *engine) settle(ctx context.Context, r callResult) (scheduler.Step, bool) {
+	if r.err == nil {
+		r.err = e.commit(&r)
+	}
+	if r.err != nil {
+		e.failed(ctx, r)
+		return scheduler.Step{}, false
+	}
+	step, err := e.sched.Complete(r.call.seq, r.output, r.label)
+	if err != nil {
+		e.fails(fail("run", e.flowID, err))
+		return step, false
+	}
+	e.record(r)
+	if err := e.save(ctx, r.call.method, r.call.index); err != nil {
+		e.fails(&SaveError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, Err: err})
+		return step, false
+	}
+	e.emit(ctx, MethodFinished{
+		EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Output: slices.Clone(r.output), Label: r.label,
+	})
+	return step, true
+}
+
+// failed takes a call that returned an error in. A call that only obeyed the end of its
+// context, after the run was cut for another reason, adds no error of its own.
+func (e *engine) failed(ctx context.Context, r callResult) {
+	obeyed := errors.Is(r.err, context.Canceled) || errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, errCut)
+	canceled := obeyed && (len(e.errs) > 0 || ctx.Err() != nil)
+	err := &MethodError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, ActivationID: r.call.id, Err: r.err}
+	e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: err.Method, ActivationID: err.ActivationID, Err: r.err, Canceled: canceled})
+	if !canceled {
+		e.fails(err)
+	}
+}
+
+// ended is why a context ended: its own error and, if it was given one, the cause.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
+// commit makes a completed call's updates the committed state. The flow's id may change with
+// it: what is saved from then on is saved as a new flow.
+func (e *engine) commit(r *callResult) error {
+	next, err := r.updates.commit(e.committed, e.version)
+	if err != nil || next == nil {
+		return err
+	}
+	next, id, err := stampID(next, e.flowID)
+	if err != nil {
+		return err
+	}
+	if id != e.flowID {
+		if err := core.ValidateID(id); err != nil {
+			return err
+		}
+		e.flowID, e.revision = id, core.Revision{}
+	}
+	e.replace(next)
+	return nil
+}
+
+func (e *engine) replace(state json.RawMessage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.committed = state
+	e.version++
+}
+
+// record notes a completion's output.
+func (e *engine) record(r callResult) {
+	e.lastMethod = r.call.method
+	e.mu.Lock()
+	e.last[r.call.method] = r.output
+	e.mu.Unlock()
+	if e.keepOutputs {
+		e.outputs = append(e.outputs, MethodOutput{Method: r.call.method, Output: r.output})
+	}
+}
+
+func (e *engine) snapshot() (json.RawMessage, uint64) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.committed, e.version
+}
+
+func (e *engine) latest(method string) (json.RawMessage, bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	raw, ok := e.last[method]
+	return raw, ok
+}
+
+// finalOutput is the flow's output as far as it is known.
+func (e *engine) finalOutput() json.RawMessage {
+	method := e.lastMethod
+	if e.output != "" {
+		method = e.output
+	}
+	return slices.Clone(e.last[method])
+}
+
+func (e *engine) origin() EventOrigin {
+	e.eventSeq++
+	return EventOrigin{Flow: e.flow, FlowID: e.flowID, Seq: e.eventSeq, Time: time.Now()}
+}
+
+func (e *engine) emit(ctx context.Context, ev Event) {
+	for _, o := range e.cfg.observers {
+		o(ctx, ev)
+	}
+}

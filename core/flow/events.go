@@ -1,0 +1,101 @@
+package flow
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/weirflow/weir/core"
+)
+
+// An Event is something that happened in a run: one of the types below. Observers switch on
+// the type; more types may be added.
+type Event interface {
+	// Origin says which run the event belongs to.
+	Origin() EventOrigin
+	event()
+}
+
+// EventOrigin is the part that all events have in common.
+type EventOrigin struct {
+	Flow   string    // the definition's name
+	FlowID string    // the flow's id
+	Seq    uint64    // counts the events of this Kickoff or Resume from 1
+	Time   time.Time // when it happened
+}
+
+// Origin returns o itself; it is how every event implements Event.
+func (o EventOrigin) Origin() EventOrigin { return o }
+func (EventOrigin) event()                {}
+
+// FlowStarted is the first event of every run.
+type FlowStarted struct {
+	EventOrigin
+	Resumed      bool            // by Resume
+	RestoredFrom string          // the flow whose state was restored, if any
+	State        json.RawMessage // the state before the first method
+}
+
+// FlowFinished is the last event of a run that has nothing left to do.
+type FlowFinished struct {
+	EventOrigin
+	Output json.RawMessage
+	State  json.RawMessage
+}
+
+// FlowFailed is the last event of a run that ended with an error.
+type FlowFailed struct {
+	EventOrigin
+	Err error
+}
+
+// MethodStarted tells that a method is about to be called.
+type MethodStarted struct {
+	EventOrigin
+	Method       string
+	ActivationID string
+	Call         int             // how-manieth call of the method in the run
+	Payload      json.RawMessage // nil for a start
+}
+
+// MethodFinished tells that a method completed, and that its completion is stored if it is
+// to be.
+type MethodFinished struct {
+	EventOrigin
+	Method       string
+	ActivationID string
+	Output       json.RawMessage
+	Label        string // what a router chose
+}
+
+// MethodFailed tells that a method returned an error.
+type MethodFailed struct {
+	EventOrigin
+	Method       string
+	ActivationID string
+	Err          error
+	Canceled     bool // it stopped because the run was cut short, not by a fault of its own
+}
+
+// StateSaved tells that a completion was stored.
+type StateSaved struct {
+	EventOrigin
+	Method   string
+	Revision core.Revision
+	Bytes    int // size of state and progress as handed to the store
+}
+
+// SaveFailed tells that a completion could not be stored. Unless Retrying, the run fails.
+type SaveFailed struct {
+	EventOrigin
+	Method   string
+	Err      error
+	Attempt  int // from 1
+	Retrying bool
+}
+
+// MessagesPruned tells that the store's reducer removed messages from the state.
+type MessagesPruned struct {
+	EventOrigin
+	Method string
+	Pruned []json.RawMessage // oldest first
+}

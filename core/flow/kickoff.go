@@ -1,0 +1,173 @@
+package flow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirflow/weir/core"
+	"github.com/weirflow/weir/core/flow/internal/scheduler"
+)
+
+// Kickoff performs one run of the flow from its starts and returns when all of it is over.
+//
+// The state is made of three layers, each replacing top-level keys of the one below: the
+// flow's initial state; a stored one, if there is a store and it holds the flow that the
+// input "id" names, or that RestoreFrom names; the inputs. An input that the state has no
+// field for is an error. Kickoff always begins a new run, also on a flow that has run
+// before; Resume is what continues one.
+//
+// The error is a MethodError for each method that failed, joined; a SaveError, BudgetError
+// or InputError; or wraps a sentinel of package core or the context's error. Once the run
+// has begun the Result is not nil, whatever the error. When one method fails, the context of
+// the others ends and Kickoff waits for them: what they still complete is recorded and saved,
+// and what would follow is left to Resume.
+func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOption) (*Result[S], error) {
+	cfg := newRunConfig(opts)
+	if err := d.needStore(&cfg); err != nil {
+		return nil, fail("kickoff", "", err)
+	}
+	h, err := d.hydrate(ctx, in, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	e := d.newEngine(&cfg)
+	e.flowID, e.revision, e.committed = h.flowID, h.revision, h.state
+	if h.from != h.flowID {
+		e.from = h.from
+	}
+	e.runID = newUUID()
+	if cfg.persist {
+		e.runID = derivedRunID(&h)
+	}
+	e.sched = scheduler.NewState(d.graph, e.limits())
+	e.open(ctx, FlowStarted{RestoredFrom: h.from, State: slices.Clone(h.state)})
+	err = e.run(ctx, e.sched.Kickoff())
+	return d.result(e, err)
+}
+
+// derivedRunID names a run after what it begins with: the flow, the revision it builds on and
+// the state. Only one run can be stored on top of a revision, so the name is unique among
+// stored runs; and when a process dies before its first save, the kickoff that is made in its
+// place has the same one, and with it the same activation ids.
+func derivedRunID(h *hydrated) string {
+	sum := sha256.New()
+	for _, part := range [][]byte{[]byte(h.flowID), []byte(h.revision.Tag), h.state} {
+		fmt.Fprintf(sum, "%d:", len(part))
+		sum.Write(part)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// Resume goes on with the newest run of a flow exactly where its last save left it: methods
+// that were due or in flight are started (again, with the activation ids they had), and
+// nothing that completed is. A run that had finished returns its recorded result without
+// running anything. It needs WithStore and goes on saving as the run did.
+//
+// The error is core.ErrNotFound if there is no such flow; core.ErrUnsupported if the flow has
+// state but no progress (another program wrote it; Kickoff restores it) or its progress has a
+// newer format; a ChangedError if the graph is not the one it was saved with; and whatever
+// Kickoff may return.
+func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOption) (*Result[S], error) {
+	cfg := newRunConfig(opts)
+	if cfg.store == nil {
+		return nil, fail("resume", flowID, errNoStore)
+	}
+	if cfg.restoring {
+		return nil, fail("resume", flowID, errors.New("RestoreFrom is for Kickoff; a resumed flow has its state already"))
+	}
+	snap, err := cfg.store.LoadState(ctx, flowID)
+	if err != nil {
+		return nil, fail("resume", flowID, err)
+	}
+	e := d.newEngine(&cfg)
+	step, err := e.restore(snap, &d.fingerprint)
+	if err != nil {
+		return nil, fail("resume", flowID, err)
+	}
+	if err := decodeJSON(snap.State, new(S)); err != nil {
+		return nil, fail("resume", flowID, fmt.Errorf("the stored state does not fit the flow's: %w", err))
+	}
+	if step.Finished {
+		return d.result(e, nil)
+	}
+	e.open(ctx, FlowStarted{Resumed: true, State: slices.Clone(snap.State)})
+	err = e.run(ctx, step)
+	return d.result(e, err)
+}
+
+// needStore refuses persistence without a store before anything runs.
+func (d *Definition[S]) needStore(cfg *runConfig) error {
+	if cfg.store != nil {
+		return nil
+	}
+	if cfg.persist {
+		return fmt.Errorf("Persist: %w", errNoStore)
+	}
+	for i := range d.methods {
+		if d.methods[i].persist == persistOn {
+			return fmt.Errorf("method %q has Persist: %w", d.methods[i].name, errNoStore)
+		}
+	}
+	return nil
+}
+
+func (d *Definition[S]) newEngine(cfg *runConfig) *engine {
+	return &engine{
+		flow: d.name, methods: d.methods, graph: d.graph, output: d.output,
+		fingerprint: &d.fingerprint, cfg: cfg,
+		writer: newUUID(), last: map[string]json.RawMessage{},
+	}
+}
+
+// result is what a run came to.
+func (d *Definition[S]) result(e *engine, runErr error) (*Result[S], error) {
+	r := &Result[S]{
+		FlowID: e.flowID, Outputs: e.outputs, Completed: make(map[string]int),
+		Revision: e.revision, Finished: runErr == nil, last: e.last, Output: e.finalOutput(),
+	}
+	for i := range d.methods {
+		if n := e.sched.Completed(i); n > 0 {
+			r.Completed[d.methods[i].name] = n
+		}
+	}
+	if err := decodeJSON(e.committed, &r.State); err != nil {
+		runErr = errors.Join(runErr, fail("decode state", e.flowID, err))
+	}
+	return r, runErr
+}
+
+// restore takes a snapshot over into an engine that has not run.
+func (e *engine) restore(snap core.Snapshot, now *fingerprint) (scheduler.Step, error) {
+	if len(snap.Progress) == 0 {
+		return scheduler.Step{}, fmt.Errorf("it has state but no progress to go on from (another program may have written it; Kickoff with its id restores the state): %w", core.ErrUnsupported)
+	}
+	p, err := decodeProgress(snap.Progress)
+	if err != nil {
+		return scheduler.Step{}, err
+	}
+	if changed := now.compare(p.Flow, p.Methods); changed != nil && !e.cfg.acceptChanges {
+		changed.FlowID = snap.FlowID
+		return scheduler.Step{}, changed
+	}
+	e.flowID, e.revision, e.committed = snap.FlowID, snap.Revision, snap.State
+	e.runID, e.saves, e.lastMethod, e.from = p.Run, p.Saves, p.Last, p.From
+	e.outputs, e.keepOutputs = p.Outputs, p.KeepOutputs
+	e.cfg.persist = e.cfg.persist || p.Persist
+	if p.Latest != nil {
+		e.last = p.Latest
+	}
+	sched, step, err := scheduler.Decode(e.graph, e.limits(), p.Scheduler)
+	switch {
+	case errors.Is(err, scheduler.ErrVersion):
+		return step, fmt.Errorf("%w: %w", core.ErrUnsupported, err)
+	case err != nil:
+		return step, fmt.Errorf("%w: %w", core.ErrCorrupt, err)
+	}
+	e.sched = sched
+	return step, nil
+}

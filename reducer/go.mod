@@ -1,0 +1,3 @@
+module github.com/weirflow/weir/reducer
+
+go 1.26
