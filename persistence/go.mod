@@ -8,6 +8,8 @@ require (
 	github.com/weirflow/weir/reducer v0.0.0
 )
 
+require go.uber.org/goleak v1.3.0
+
 replace (
 	github.com/weirflow/weir/core => ../core
 	github.com/weirflow/weir/reducer => ../reducer
