@@ -81,7 +81,7 @@ type StateSaved struct {
 	EventOrigin
 	Method   string
 	Revision core.Revision
-	Bytes    int // size of state and progress as handed to the store
+	Bytes    int // size of state and progress, after the store's reducer
 }
 
 // SaveFailed tells that a completion could not be stored. Unless Retrying, the run fails.

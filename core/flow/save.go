@@ -51,6 +51,9 @@ func (e *engine) save(ctx context.Context, method string, index int) error {
 	if saved.State != nil && version == e.version {
 		e.replace(saved.State)
 	}
+	if saved.State != nil {
+		state = saved.State
+	}
 	e.emit(ctx, StateSaved{EventOrigin: e.origin(), Method: method, Revision: saved.Revision, Bytes: len(state) + len(progress)})
 	if len(saved.Pruned) > 0 {
 		e.emit(ctx, MessagesPruned{EventOrigin: e.origin(), Method: method, Pruned: saved.Pruned})
