@@ -142,7 +142,7 @@ func decode(sort string, values []any) (s stored, found bool, err error) {
 
 // payloadSize returns how many bytes are outside the hash.
 func (s *stored) payloadSize() (size int, err error) {
-	for _, part := range strings.Fields(s.where) {
+	for part := range strings.FieldsSeq(s.where) {
 		n, err := strconv.Atoi(part[1:])
 		if err != nil || n < 0 {
 			return 0, corrupt("a record whose payload field cannot be read")
@@ -161,7 +161,7 @@ func (s *stored) take(payload []byte) error {
 	if size != len(payload) {
 		return corrupt(fmt.Sprintf("a payload has %d bytes, the record says %d", len(payload), size))
 	}
-	for _, part := range strings.Fields(s.where) {
+	for part := range strings.FieldsSeq(s.where) {
 		n, _ := strconv.Atoi(part[1:])
 		switch part[0] {
 		case 's':

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -92,7 +93,7 @@ func (q *request) source() string {
 func (q *request) set(ctx context.Context) once {
 	value := q.payload[0]
 	for _, more := range q.payload[1:] {
-		value = append(value[:len(value):len(value)], more...)
+		value = append(slices.Clip(value), more...)
 	}
 	return once{goredis.NewCmd(ctx, "set", q.at, value, "px", payloadLife.Milliseconds())}
 }
