@@ -54,7 +54,7 @@ func (s *Store) save(ctx context.Context, snap core.Snapshot, set core.SaveSetti
 		return core.Saved{}, &core.StateError{Reason: "the progress is not JSON"}
 	}
 	var saved core.Saved
-	state, pruned, err := s.prune(ctx, snap.State)
+	state, pruned, err := s.prune(ctx, snap.FlowID, snap.State)
 	if err != nil {
 		return core.Saved{}, err
 	}

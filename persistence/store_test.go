@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -596,5 +597,35 @@ func TestPartsOfEverySizeRoundTrip(t *testing.T) {
 		if got := mustLoad(t, s, "f"); !bytes.Equal(got.Progress, progress) {
 			t.Fatalf("%d bytes came back changed", n)
 		}
+	}
+}
+
+func TestPruneHooksSeeTheFlow(t *testing.T) {
+	var log bytes.Buffer
+	seen, fail := map[string]int{}, errors.New("memory is full")
+	r, err := reducer.New(reducer.Config{MaxMessages: 4, MinMessages: 2, Hooks: []reducer.Hook{
+		func(_ context.Context, d *reducer.Delivery) error {
+			seen[d.Namespace] += len(d.Messages)
+			return fail
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := newStore(t, inmem.Config{}, persistence.WithReducer(r), persistence.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	pair := `{"role":"user","content":"a"},{"role":"assistant","content":"b"}`
+	long := json.RawMessage(`{"messages":[` + strings.Repeat(pair+",", 3) + pair + `]}`)
+	for _, id := range []string{"alice", "bob"} {
+		if saved := mustSave(t, s, core.Snapshot{FlowID: id, State: long}); len(saved.Pruned) != 0 {
+			t.Errorf("%s: %d messages were pruned although no hook took them", id, len(saved.Pruned))
+		}
+	}
+	if !strings.Contains(log.String(), "memory is full") || !strings.Contains(log.String(), "alice") {
+		t.Errorf("the failure was not logged: %s", log.String())
+	}
+	fail = nil
+	mustSave(t, s, core.Snapshot{FlowID: "bob", State: long})
+	if seen["alice"] != 6 || seen["bob"] != 12 {
+		t.Errorf("delivered %v, want alice 6 and, once again, bob 12", seen)
 	}
 }
