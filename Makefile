@@ -48,7 +48,9 @@ standalone:
 	@for m in $(MODULES); do echo "GOWORK=off go vet $${m#$(CURDIR)/}"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
 
 backends:
-	go test -race -v -run . ./conformance/backends/... > bin/backends.log 2>&1 \
+	@mkdir -p bin
+	scripts/servers/setup.sh
+	go test -race -v -timeout 45m ./conformance/backends/... > bin/backends.log 2>&1 \
 		|| { grep -E '^\s*--- FAIL|panic|FAIL' bin/backends.log | head -50; echo "see bin/backends.log"; exit 1; }
 	@sed -n '/^backends that ran/,$$p' bin/backends.log
 

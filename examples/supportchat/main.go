@@ -13,7 +13,10 @@ import (
 	"github.com/weirflow/weir/core/flow"
 	"github.com/weirflow/weir/persistence"
 	"github.com/weirflow/weir/persistence/driver"
+	_ "github.com/weirflow/weir/persistence/dynamodb"
+	_ "github.com/weirflow/weir/persistence/firestore"
 	_ "github.com/weirflow/weir/persistence/inmem"
+	_ "github.com/weirflow/weir/persistence/redis"
 	_ "github.com/weirflow/weir/persistence/sqlite"
 	"github.com/weirflow/weir/reducer"
 )
@@ -49,8 +52,18 @@ func main() {
 	if err := run(ctx, c); err != nil {
 		fmt.Fprintln(os.Stderr, "supportchat:", err)
 		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
+		os.Exit(status(err)) //nolint:gocritic // stop was called
 	}
+}
+
+// status is the exit status: a store that is away for now is told apart, as in sysexits.h, so
+// that a supervisor starts the program again.
+func status(err error) int {
+	const temporary = 75
+	if errors.Is(err, core.ErrUnavailable) {
+		return temporary
+	}
+	return 1
 }
 
 func run(ctx context.Context, c config) error {
@@ -106,7 +119,8 @@ func (s *session) resumeOrBegin(ctx context.Context, store core.FlowPersistence)
 		return err
 	}
 	screen := newScreen(os.Stdout, s)
-	opts := []flow.RunOption{flow.WithStore(store), flow.Persist(), flow.MethodBudget(1_000_000), flow.RunBudget(1_000_000),
+	opts := []flow.RunOption{flow.WithStore(store), flow.Persist(), flow.SaveRetry{Attempts: 4, Wait: 50 * time.Millisecond},
+		flow.MethodBudget(1_000_000), flow.RunBudget(1_000_000),
 		flow.WithObserver(s.book.observe), flow.WithObserver(screen.observe)}
 	if err := s.book.started(); err != nil {
 		return err

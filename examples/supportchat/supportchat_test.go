@@ -189,7 +189,7 @@ func TestBadInputIsExplained(t *testing.T) {
 		{[]string{"-transcript", "missing.jsonl"}, "no such file"},
 		{[]string{"-transcript", "cut.jsonl"}, "conversation 0"},
 		{[]string{"-transcript", "odd.jsonl"}, "message 0"},
-		{[]string{"-store", "redis://localhost"}, "add import"},
+		{[]string{"-store", "nosuch://localhost"}, "unknown URL scheme"},
 		{[]string{"-keep", "0"}, ""},
 	} {
 		out, _, err := start(t, dir, c.args...)
