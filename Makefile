@@ -56,7 +56,7 @@ backends:
 
 bench:
 	go test -run "^$$" -bench SaveAndLoad -benchmem ./conformance/backends
-	@for p in ./core ./core/flow ./reducer ./persistence ./persistence/sqlite; do go test -run '^$$' -bench . -benchmem $$p || exit 1; done
+	@for p in ./core ./core/flow ./reducer ./persistence/sqlite ./persistence/redis; do go test -run '^$$' -bench . -benchmem $$p || exit 1; done
 
 tidy:
 	@for m in $(MODULES); do (cd $$m && GOFLAGS= GOWORK=off go mod tidy) || exit 1; done

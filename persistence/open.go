@@ -34,13 +34,15 @@ func Register(scheme string, open OpenFunc) {
 
 // imports tells which import registers a scheme of Weir's own.
 var imports = map[string]string{
-	"mem":           "inmem",
-	"sqlite":        "sqlite",
-	"redis":         "redis",
-	"rediss":        "redis",
-	"redis+cluster": "redis",
-	"dynamodb":      "dynamodb",
-	"firestore":     "firestore",
+	"mem":            "inmem",
+	"sqlite":         "sqlite",
+	"redis":          "redis",
+	"rediss":         "redis",
+	"redis+cluster":  "redis",
+	"rediss+cluster": "redis",
+	"redis+sentinel": "redis",
+	"dynamodb":       "dynamodb",
+	"firestore":      "firestore",
 }
 
 // Open opens the store that storeURL names, for example "sqlite:weir.db" or "mem:". The

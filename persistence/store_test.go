@@ -629,3 +629,21 @@ func TestPruneHooksSeeTheFlow(t *testing.T) {
 		t.Errorf("delivered %v, want alice 6 and, once again, bob 12", seen)
 	}
 }
+
+// rotten cannot read the head, as a store whose payload of it is gone.
+type rotten struct{ driver.Driver }
+
+func (rotten) Get(context.Context, driver.Key) (driver.Record, error) {
+	return driver.Record{}, core.ErrCorrupt
+}
+
+func TestADamagedFlowCanBeDeleted(t *testing.T) {
+	s, d := newStore(t, inmem.Config{Limits: small})
+	mustSave(t, s, core.Snapshot{FlowID: "f", State: json.RawMessage(fmt.Sprintf(`{"t":%q}`, noiseOf(9_000)))})
+	if err := persistence.New(rotten{d}).Delete(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	for e := range d.Partitions(t.Context(), driver.ListOptions{}) {
+		t.Errorf("left: %+v", e)
+	}
+}

@@ -171,7 +171,8 @@ func (s *Store) sorts(ctx context.Context, part driver.Partition, o driver.Range
 }
 
 // Delete removes a flow and everything under it, and nothing else. Deleting a flow that does
-// not exist is no error. A save that runs at the same time happens before the deletion, or
+// not exist is no error, and neither is one whose record is damaged: this is how to get rid of
+// it. A save that runs at the same time happens before the deletion, or
 // after it and makes the flow anew.
 func (s *Store) Delete(ctx context.Context, flowID string) error {
 	err := core.ValidateID(flowID)
@@ -203,10 +204,14 @@ func (s *Store) delete(ctx context.Context, part driver.Partition) error {
 		if errors.Is(err, core.ErrNotFound) {
 			return s.deleteSorts(ctx, part, listed)
 		}
+		cond := driver.IfTag(r.Tag)
+		if errors.Is(err, core.ErrCorrupt) {
+			cond, err = driver.Condition{}, nil // what cannot be read has no tag to compare, and must be removable
+		}
 		if err != nil {
 			return err
 		}
-		err = s.drv.Delete(ctx, part.Head(), driver.IfTag(r.Tag))
+		err = s.drv.Delete(ctx, part.Head(), cond)
 		if errors.Is(err, core.ErrConflict) {
 			continue
 		}

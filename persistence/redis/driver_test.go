@@ -234,3 +234,48 @@ func TestURLOwnsItsClient(t *testing.T) {
 		t.Errorf("the save is not in database 3: %s", keys)
 	}
 }
+
+// TestRefusedPayloadIsRemoved: a large record that loses against a condition leaves nothing.
+func TestRefusedPayloadIsRemoved(t *testing.T) {
+	c := startServer(t)
+	d := openTest(t, Config{Client: c})
+	k, large := driver.Partition("f").Head(), driver.Record{State: make([]byte, 10<<10)}
+	if _, err := d.Put(t.Context(), k, large, driver.IfAbsent()); err != nil {
+		t.Fatal(err)
+	}
+	before := c.Keys(t.Context(), "*").Val()
+	for _, cond := range []driver.Condition{driver.IfAbsent(), driver.IfTag("i1"), driver.IfTag("p1")} {
+		if _, err := d.Put(t.Context(), k, large, cond); !errors.Is(err, core.ErrConflict) {
+			t.Errorf("%+v: %v, want a conflict", cond, err)
+		}
+	}
+	after := c.Keys(t.Context(), "*").Val()
+	slices.Sort(before)
+	slices.Sort(after)
+	if !slices.Equal(before, after) {
+		t.Errorf("refused writes leave %q, there were %q", after, before)
+	}
+}
+
+// TestFlipWithoutPayload sends only the script, as if the SET before it had been refused or
+// the slot had moved between the two.
+func TestFlipWithoutPayload(t *testing.T) {
+	c := startServer(t)
+	d := openTest(t, Config{Client: c})
+	k, old := driver.Partition("f").Head(), driver.Record{State: []byte(`{}`)}
+	tag, err := d.Put(t.Context(), k, old, driver.IfAbsent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, _ := d.put(k, driver.Record{State: make([]byte, 10<<10)}, driver.IfTag(tag))
+	reply, err := d.run(t.Context(), q, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := readReply(reply); !errors.Is(err, errPayloadMissing) || !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("a flip to a payload that is not there is answered with %v", reply)
+	}
+	if got, err := d.Get(t.Context(), k); err != nil || got.Tag != tag || !bytes.Equal(got.State, old.State) {
+		t.Errorf("after it the record is %+v (%v)", got, err)
+	}
+}
