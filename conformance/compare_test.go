@@ -77,33 +77,3 @@ func TestSameRecordTellsNilApart(t *testing.T) {
 		}
 	}
 }
-
-// TestRegisterModel keeps the judge of histories honest.
-func TestRegisterModel(t *testing.T) {
-	step := func(state int, in call, out answer) (bool, int) {
-		ok, next := register.Step(state, in, out)
-		return ok, next.(int)
-	}
-	for name, c := range map[string]struct {
-		state int
-		in    call
-		out   answer
-		ok    bool
-		next  int
-	}{
-		"load of the newest":      {3, call{kind: "load"}, answer{value: 3}, true, 3},
-		"stale load":              {3, call{kind: "load"}, answer{value: 2}, false, 3},
-		"blind save":              {3, call{kind: "save", value: 4}, answer{}, true, 4},
-		"swap":                    {3, call{kind: "swap", value: 4, expect: 3}, answer{}, true, 4},
-		"lost update":             {3, call{kind: "swap", value: 4, expect: 2}, answer{}, false, 4},
-		"conflict":                {3, call{kind: "swap", value: 4, expect: 2}, answer{conflict: true}, true, 3},
-		"conflict without reason": {3, call{kind: "swap", value: 4, expect: 3}, answer{conflict: true}, false, 3},
-		"open swap that missed":   {3, call{kind: "swap", value: 4, expect: 2}, answer{unknown: true}, true, 3},
-		"open swap that hit":      {3, call{kind: "swap", value: 4, expect: 3}, answer{unknown: true}, true, 4},
-		"delete":                  {3, call{kind: "delete"}, answer{}, true, 0},
-	} {
-		if ok, next := step(c.state, c.in, c.out); ok != c.ok || ok && next != c.next {
-			t.Errorf("%s: allowed %t, then %d; want %t, %d", name, ok, next, c.ok, c.next)
-		}
-	}
-}

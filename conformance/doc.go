@@ -27,8 +27,17 @@
 // A driver that offers less says so ([Harness.Capabilities], a nil Reopen) and the cases that
 // need it are reported as unsupported, which is not the same as passed. Leaving a law out needs
 // a reason ([Harness.OptOut]), and the reason is printed. A driver that implements nothing
-// passes nothing. Package faulty holds drivers with one bug each, and a test that this suite
-// finds every one of them.
+// passes nothing. Package faulty holds drivers and Stores with one bug each, and a test that
+// this suite finds every one of them.
+//
+// COVERAGE.md maps the known failures of other stores to the cases that try them.
+//
+// # Outside of go test
+//
+// [Check] returns a [Report] instead of failing a test. The command conform, in
+// conformance/backends/cmd, is made of it and judges a store by its URL. In a program that is
+// no test, Check registers the flags of package testing, which the random cases need, and
+// parses the command line as empty if nobody has parsed it.
 //
 // # Isolation
 //

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/weirflow/weir/persistence/driver"
@@ -21,6 +22,7 @@ func readsSeeWrites() law {
 			}},
 			{"handles_take_turns", handlesTakeTurns},
 			{"data_outlives_the_handle", dataOutlivesHandle},
+			{"opened_by_many_at_once", openedAtOnce},
 		},
 	}
 }
@@ -101,4 +103,40 @@ func dataOutlivesHandle(c *caseRun) {
 	c.want(d, p.Sibling("s/1"), "", aSibling(1))
 	c.wantAbsent(d, p.Sibling("s/2"), "deleted before Close")
 	c.put(d, p.Head(), aHead(2), driver.IfTag(tag))
+}
+
+// openedAtOnce has many open a store that nothing was written to yet, and write at once: what
+// the first write makes, a table or a file, is made by one of them.
+func openedAtOnce(c *caseRun) {
+	if c.h.Reopen == nil {
+		c.reopen() // ends the case
+	}
+	const openers = 8
+	first, err := c.h.New(c, c.opts)
+	if err != nil {
+		c.Fatalf("opening the store failed: %v", err)
+	}
+	p := c.id("f")
+	keys := make([]driver.Key, openers)
+	for i := range keys {
+		keys[i] = p.Sibling(fmt.Sprintf("s/%d", i))
+	}
+	keys[0] = p.Head()
+	c.parallel(openers, func(i int) error {
+		d, err := c.h.Reopen(c, c.opts)
+		if err != nil {
+			return fmt.Errorf("opener %d: %w", i, err)
+		}
+		_, err = d.Put(c.ctx, keys[i], aRecord(keys[i], i), driver.IfAbsent())
+		if err != nil {
+			err = fmt.Errorf("the first write of opener %d: %w", i, err)
+		}
+		return errors.Join(err, d.Close())
+	})
+	for i, k := range keys {
+		c.want(first, k, "", aRecord(k, i))
+	}
+	if err := first.Close(); err != nil {
+		c.Errorf("Close failed: %v", err)
+	}
 }

@@ -29,14 +29,17 @@ func likeTheModel() law {
 const modelTime = 8 * time.Second
 
 // differential compares the Store with the model after each operation. A failure is shrunk
-// to the fewest operations that show it, and says how to repeat it (-rapid.seed).
+// to the fewest operations that show it. The seed of the run, or -rapid.seed, repeats it.
 func differential(c *caseRun, d driver.Driver) {
 	end := time.Now().Add(modelTime)
 	if c.h.Large {
 		end = end.Add(10 * modelTime)
 	}
 	round, found := 0, false
+	seeded := seedRapid(c.rng.Uint64() | 1)
+	defer seeded()
 	rapid.Check(rapidTB{c.T}, func(t *rapid.T) {
+		seeded()
 		if time.Now().After(end) && !found {
 			return
 		}
@@ -239,14 +242,3 @@ func same(t *rapid.T, what string, got, want error) {
 		t.Fatalf("%s returned the error %v, the model %v", what, got, want)
 	}
 }
-
-// rapidTB lends a T the methods that rapid asks for.
-type rapidTB struct{ T }
-
-func (t rapidTB) Log(args ...any)   { t.Logf("%s", fmt.Sprint(args...)) }
-func (t rapidTB) Skip(args ...any)  { t.Skipf("%s", fmt.Sprint(args...)) }
-func (t rapidTB) SkipNow()          { t.Skipf("skipped") }
-func (t rapidTB) Error(args ...any) { t.Errorf("%s", fmt.Sprint(args...)) }
-func (t rapidTB) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
-func (t rapidTB) FailNow()          { t.Fatalf("failed") }
-func (t rapidTB) Fail()             { t.Errorf("failed") }

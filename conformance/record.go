@@ -53,7 +53,8 @@ const caseTimeout = 2 * time.Minute
 
 // Check judges the backend of h as Run does, outside of go test: it runs one case after the
 // other and returns what came of each. A case that hangs or panics has failed. The error is
-// for an unusable harness; failures are in the report.
+// for an unusable harness; failures are in the report. Several calls may run at the same time.
+// What it does to the flags of a program that is no test, the package comment says.
 func Check(ctx context.Context, h Harness) (Report, error) {
 	if err := h.validate(); err != nil {
 		return Report{}, err
@@ -103,6 +104,7 @@ type recorder struct {
 	failed   bool
 	skipped  bool
 	messages []string
+	logs     []string // the last ones
 	cleanups []func()
 	temp     string
 }
@@ -112,7 +114,17 @@ var errNoTemp = errors.New("no temporary directory")
 func (r *recorder) Name() string             { return r.name }
 func (r *recorder) Context() context.Context { return r.ctx }
 func (r *recorder) Helper()                  {}
-func (r *recorder) Logf(string, ...any)      {}
+
+// mostLogs is how many of the last log lines a failure brings along.
+const mostLogs = 80
+
+// Logf keeps what explains a failure.
+func (r *recorder) Logf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logs = append(r.logs, fmt.Sprintf(format, args...))
+	r.logs = r.logs[max(0, len(r.logs)-mostLogs):]
+}
 
 func (r *recorder) Cleanup(f func()) {
 	r.mu.Lock()
@@ -191,6 +203,9 @@ func (r *recorder) verdict() (Status, []string) {
 	messages := slices.Clone(r.messages)
 	switch {
 	case r.failed:
+		if len(r.logs) > 0 {
+			messages = append(messages, "log:\n"+strings.Join(r.logs, "\n"))
+		}
 		return Failed, messages
 	case r.skipped:
 		for i, m := range messages {

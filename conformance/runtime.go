@@ -26,6 +26,8 @@ func resumeIsExact() law {
 			{"replies_lost", repliesLost},
 			{"finished_runs_nothing", finishedRunsNothing},
 			{"outage_is_no_fresh_start", outageIsNoFreshStart},
+			{"changed_graph_is_refused", changedGraph},
+			{"state_with_a_new_field", newField},
 		},
 	}
 }
@@ -321,6 +323,7 @@ func forksAreApart() law {
 		cases: []testCase{
 			{"source_is_untouched", sourceIsUntouched},
 			{"missing_source", missingSource},
+			{"onto_an_existing_flow", forkOntoFlow},
 		},
 	}
 }

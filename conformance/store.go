@@ -2,33 +2,25 @@ package conformance
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/weirflow/weir/conformance/internal/subject"
 	"github.com/weirflow/weir/core"
 	"github.com/weirflow/weir/persistence"
 	"github.com/weirflow/weir/persistence/driver"
 )
 
-// flowStore is what the store layer judges. It is a *persistence.Store, made in one place, so
-// that the suite can be pointed at a broken one to prove itself.
-type flowStore interface {
-	core.FlowPersistence
-	Delete(ctx context.Context, flowID string) error
-	Flows(ctx context.Context, o driver.ListOptions) iter.Seq2[persistence.FlowInfo, error]
-	History(ctx context.Context, flowID string) iter.Seq2[core.Snapshot, error]
-	Sweep(ctx context.Context, flowID string) (removed int, err error)
-}
+// flowStore is what the store layer judges.
+type flowStore = subject.Store
 
 // store returns a Store over d that shares the case's clock.
 func (c *caseRun) store(d driver.Driver, opts ...persistence.Option) flowStore {
-	return persistence.New(d, append([]persistence.Option{persistence.WithClock(c.clock.Now)}, opts...)...)
+	return subject.New(c.ctx, d, append([]persistence.Option{persistence.WithClock(c.clock.Now)}, opts...)...)
 }
 
 // tight are limits at which a state of a few hundred bytes is compressed and one of a

@@ -25,6 +25,7 @@ func valuesComeBack() law {
 			{"deepest", func(c *caseRun) {
 				snapshotsComeBack(c, []string{`{"a":` + strings.Repeat("[", core.MaxStateDepth-1) + strings.Repeat("]", core.MaxStateDepth-1) + `}`})
 			}},
+			{"ten_thousand_keys", tenThousandKeys},
 			{"ids", storeIDs},
 			{"nothing_is_aliased", storeNothingAliased},
 		},
@@ -47,6 +48,15 @@ func snapshotsComeBack(c *caseRun, states []string) {
 		c.wantSnapshot(s, snap)
 		c.wantSnapshot(c.store(d), snap) // one that knows nothing yet
 	}
+}
+
+func tenThousandKeys(c *caseRun) {
+	var keys, list bytes.Buffer
+	for i := range 10_000 {
+		fmt.Fprintf(&keys, `%s"k%d":%d.0`, comma(i), i, i)
+		fmt.Fprintf(&list, `%s%d`, comma(i), i)
+	}
+	snapshotsComeBack(c, []string{`{` + keys.String() + `}`, `{"a":[` + list.String() + `]}`})
 }
 
 // storeIDs uses the ids of law 1, with a state that takes siblings.

@@ -19,6 +19,8 @@ func deleteLeavesNothing() law {
 			{"nothing_else_goes", nothingElseGoes},
 			{"absent_is_no_error", storeDeleteAbsent},
 			{"beside_a_writer", deleteBesideWriter},
+			{"thousands_of_records", deleteThousands},
+			{"beside_a_listing", deleteBesideListing},
 		},
 	}
 }

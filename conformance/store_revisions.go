@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirflow/weir/core"
+	"github.com/weirflow/weir/persistence"
 )
 
 func ended(parent context.Context) (context.Context, context.CancelFunc) {
@@ -29,6 +31,7 @@ func revisionsAreExact() law {
 			{"one_winner_of_32", func(c *caseRun) { storeOneWinner(c, 10) }},
 			{"one_winner_of_32_large_states", func(c *caseRun) { storeOneWinner(c, 1500) }},
 			{"no_update_is_lost", storeNoLostUpdate},
+			{"clocks_decide_nothing", clocksDecideNothing},
 			{"state_and_progress_are_one", func(c *caseRun) { stateAndProgressAreOne(c, 10) }},
 			{"state_and_progress_are_one_large", func(c *caseRun) { stateAndProgressAreOne(c, 1500) }},
 		},
@@ -224,6 +227,39 @@ func storeNoLostUpdate(c *caseRun) {
 	if got.Revision.N != workers*each+1 {
 		c.Errorf("after %d saves the revision is %v", workers*each+1, got.Revision)
 	}
+}
+
+// clocksDecideNothing has two writers whose clocks differ by hours, and one whose clock goes
+// back: what is newest is what was saved last.
+func clocksDecideNothing(c *caseRun) {
+	d := c.openTight()
+	at := time.Date(2026, 3, 4, 5, 6, 7, 8000, time.UTC)
+	fast, slow := clock{}, clock{}
+	stores := []flowStore{
+		c.store(d, persistence.WithHistory(6), persistence.WithClock(fast.Now)),
+		c.store(d, persistence.WithHistory(6), persistence.WithClock(slow.Now)),
+	}
+	var all []core.Snapshot
+	for n := range 6 {
+		fast.set(at.Add(time.Hour))
+		slow.set(at.Add(-time.Duration(n) * time.Hour))
+		snap := c.snapshot("f", n, n%3*700)
+		snap.SavedAt = time.Time{} // the Store's clock
+		s := stores[n%2]
+		var opts []core.SaveOption
+		if n > 0 && n%3 == 0 {
+			opts = append(opts, core.IfRevision(all[n-1].Revision))
+		}
+		snap.Revision = c.save(s, snap, opts...).Revision
+		snap.SavedAt = []*clock{&fast, &slow}[n%2].Now()
+		if snap.Revision.N != uint64(n+1) {
+			c.Errorf("save %d has the revision %v", n+1, snap.Revision)
+		}
+		all = append(all, snap)
+		c.wantSnapshot(stores[0], snap)
+		c.wantSnapshot(stores[1], snap)
+	}
+	c.wantHistory(stores[0], all)
 }
 
 // stateAndProgressAreOne has blind writers of whole snapshots, and readers that look for a

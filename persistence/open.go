@@ -50,6 +50,16 @@ var imports = map[string]string{
 // ErrUnsupported and names the import to add. A password in the URL never appears in an
 // error.
 func Open(ctx context.Context, storeURL string, opts ...Option) (*Store, error) {
+	d, err := OpenDriver(ctx, storeURL)
+	if err != nil {
+		return nil, err
+	}
+	return New(d, opts...), nil
+}
+
+// OpenDriver opens the driver alone, for those who judge drivers or look at raw records. Its
+// errors are those of Open.
+func OpenDriver(ctx context.Context, storeURL string) (driver.Driver, error) {
 	scheme, _, ok := strings.Cut(storeURL, ":")
 	if !ok || scheme == "" {
 		return nil, &core.Error{Op: "open store", Err: fmt.Errorf("%w: the store URL has no scheme; write for example sqlite:weir.db", core.ErrUnsupported)}
@@ -70,7 +80,7 @@ func Open(ctx context.Context, storeURL string, opts ...Option) (*Store, error) 
 	if err != nil {
 		return nil, &core.Error{Op: "open store " + scheme, Err: err}
 	}
-	return New(d, opts...), nil
+	return d, nil
 }
 
 func unknownScheme(scheme string) error {

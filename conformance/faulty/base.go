@@ -8,22 +8,40 @@ import (
 	"sync/atomic"
 
 	"github.com/weirflow/weir/conformance"
+	"github.com/weirflow/weir/conformance/internal/subject"
 	"github.com/weirflow/weir/core"
 	"github.com/weirflow/weir/persistence/driver"
 	"github.com/weirflow/weir/persistence/inmem"
 )
 
-// Mutant is a driver with a bug.
+// Mutant is correct code with one bug.
 type Mutant struct {
 	Name string
 	Bug  string // what it does wrong
 	Law  string // the path of the law that must find it
-	// Break returns a handle with the bug on the store of a correct one.
+
+	// Break returns a handle with the bug on the store of a correct one; nil: the driver is
+	// correct.
 	Break func(driver.Driver) driver.Driver
+
+	store  subject.Maker            // makes a Store with the bug; nil: the Store is correct
+	offers []conformance.Capability // what the driver says it can do beside
 }
 
-// Harness returns the harness under which the mutant is judged: an in-memory store of which
-// every handle has the bug, with all that a harness can offer. A zero Mutant is correct.
+// Judge runs the laws below the path only ("" is all) against m: over an in-memory store of
+// which every handle has the bug, with all that a harness can offer. The zero Mutant is
+// correct.
+func (m Mutant) Judge(ctx context.Context, only string) (conformance.Report, error) {
+	if m.store != nil {
+		ctx = subject.With(ctx, m.store)
+	}
+	h := Harness(m)
+	h.Only = only
+	return conformance.Check(ctx, h)
+}
+
+// Harness returns the harness under which the driver of a mutant is judged: an in-memory store
+// of which every handle has the bug, with all that a harness can offer.
 func Harness(m Mutant) conformance.Harness {
 	var s stores
 	open := func(_ conformance.T, o conformance.Options) (driver.Driver, error) {
@@ -35,7 +53,7 @@ func Harness(m Mutant) conformance.Harness {
 	}
 	return conformance.Harness{
 		New: open, Reopen: open, Outage: s.outage,
-		Capabilities: []conformance.Capability{conformance.InjectedClock, conformance.PretendedLimits},
+		Capabilities: append([]conformance.Capability{conformance.InjectedClock, conformance.PretendedLimits}, m.offers...),
 	}
 }
 
@@ -45,7 +63,8 @@ type stores struct{ byName sync.Map }
 // server is one store and whether it can be reached.
 type server struct {
 	*inmem.Driver
-	down atomic.Bool
+	down   atomic.Bool
+	making atomic.Bool // of the mutant tableMadeTwice
 }
 
 func (s *stores) server(o conformance.Options) *server {

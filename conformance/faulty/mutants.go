@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"runtime"
 	"slices"
@@ -17,9 +19,12 @@ import (
 	"github.com/weirflow/weir/persistence/driver"
 )
 
-// Mutants returns all broken drivers.
-func Mutants() []Mutant {
-	return slices.Concat(writeMutants(), readMutants(), keyMutants())
+// Mutants returns all broken drivers and Stores.
+func Mutants() []Mutant { return slices.Concat(Drivers(), Stores()) }
+
+// Drivers returns all broken drivers.
+func Drivers() []Mutant {
+	return slices.Concat(writeMutants(), conditionMutants(), valueMutants(), readMutants(), loopMutants(), keyMutants(), batchMutants())
 }
 
 // patch is a correct driver of which single methods are replaced; nil leaves a method as it
@@ -31,6 +36,14 @@ type patch struct {
 	del        func(ctx context.Context, k driver.Key, cond driver.Condition) error
 	siblings   func(ctx context.Context, p driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error]
 	partitions func(ctx context.Context, o driver.ListOptions) iter.Seq2[driver.Entry, error]
+	close      func() error
+}
+
+func (p patch) Close() error {
+	if p.close != nil {
+		return p.close()
+	}
+	return p.Driver.Close()
 }
 
 func (p patch) Get(ctx context.Context, k driver.Key) (driver.Record, error) {
@@ -70,17 +83,18 @@ func (p patch) Partitions(ctx context.Context, o driver.ListOptions) iter.Seq2[d
 
 func writeMutants() []Mutant {
 	return []Mutant{
-		{"if_tag_ignored", "a Put on a tag overwrites whatever is there", "driver/law02_writes_are_atomic", ifTagIgnored},
-		{"check_then_write", "the condition is tested in the client, before the write", "driver/law02_writes_are_atomic", checkThenWrite},
-		{"fields_are_merged", "a Put without a state leaves the old state", "driver/law02_writes_are_atomic", fieldsAreMerged},
-		{"tag_is_a_content_hash", "the same content has the same tag again", "driver/law04_tags_are_never_reused", contentTags},
-		{"torn_overflow", "a sibling over 2000 bytes is cut without an error", "driver/law06_sizes", tornOverflow},
-		{"old_record_lost_when_too_large", "the old record is removed before the size is checked", "driver/law06_sizes", removedBeforeCheck},
-		{"float_rounding", "numbers of a state pass through float64", "driver/law07_values", floatRounding},
-		{"callers_bytes_are_kept", "the store keeps the slices it was given", "driver/law07_values", callersBytes},
-		{"prefix_delete", "Delete of a sibling takes all whose sort begins with its", "driver/law09_delete_is_exact", prefixDelete},
-		{"expiry_dropped_for_siblings", "a sibling is kept without its expiry", "driver/law05_expiry", siblingExpiryDropped},
-		{"expiry_in_whole_seconds", "the expiry is rounded up to the second", "driver/law05_expiry", wholeSeconds},
+		{Name: "if_tag_ignored", Bug: "a Put on a tag overwrites whatever is there", Law: "driver/law02_writes_are_atomic", Break: ifTagIgnored},
+		{Name: "check_then_write", Bug: "the condition is tested in the client, before the write", Law: "driver/law02_writes_are_atomic", Break: checkThenWrite},
+		{Name: "fields_are_merged", Bug: "a Put without a state leaves the old state", Law: "driver/law02_writes_are_atomic", Break: fieldsAreMerged},
+		{Name: "tag_is_a_content_hash", Bug: "the same content has the same tag again", Law: "driver/law04_tags_are_never_reused", Break: madeUpTags(contentTag)},
+		{Name: "tag_is_a_time", Bug: "the tag is the time of the save", Law: "driver/law04_tags_are_never_reused", Break: madeUpTags(timeTag)},
+		{Name: "torn_overflow", Bug: "a sibling over 2000 bytes is cut without an error", Law: "driver/law06_sizes", Break: tornOverflow},
+		{Name: "old_record_lost_when_too_large", Bug: "the old record is removed before the size is checked", Law: "driver/law06_sizes", Break: removedBeforeCheck},
+		{Name: "float_rounding", Bug: "numbers of a state pass through float64", Law: "driver/law07_values", Break: floatRounding},
+		{Name: "callers_bytes_are_kept", Bug: "the store keeps the slices it was given", Law: "driver/law07_values", Break: callersBytes},
+		{Name: "prefix_delete", Bug: "Delete of a sibling takes all whose sort begins with its", Law: "driver/law09_delete_is_exact", Break: prefixDelete},
+		{Name: "expiry_dropped_for_siblings", Bug: "a sibling is kept without its expiry", Law: "driver/law05_expiry", Break: siblingExpiryDropped},
+		{Name: "expiry_in_whole_seconds", Bug: "the expiry is rounded up to the second", Law: "driver/law05_expiry", Break: wholeSeconds},
 	}
 }
 
@@ -116,28 +130,33 @@ func fieldsAreMerged(d driver.Driver) driver.Driver {
 	}}
 }
 
-func contentTags(d driver.Driver) driver.Driver {
-	p := patch{Driver: d}
-	p.get = func(ctx context.Context, k driver.Key) (driver.Record, error) {
-		r, err := d.Get(ctx, k)
-		r.Tag = contentTag(r)
-		return r, err
-	}
-	p.put = func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
-		if t, ok := cond.Tag(); ok {
-			if now, err := d.Get(ctx, k); err == nil && contentTag(now) == t {
-				cond = driver.IfTag(now.Tag)
-			}
+// madeUpTags returns a mutation under which the tag is computed from the record.
+func madeUpTags(tagOf func(driver.Record) driver.Tag) func(driver.Driver) driver.Driver {
+	return func(d driver.Driver) driver.Driver {
+		p := patch{Driver: d}
+		p.get = func(ctx context.Context, k driver.Key) (driver.Record, error) {
+			r, err := d.Get(ctx, k)
+			r.Tag = tagOf(r)
+			return r, err
 		}
-		_, err := d.Put(ctx, k, r, cond)
-		return contentTag(r), err
+		p.put = func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+			if t, ok := cond.Tag(); ok {
+				if now, err := d.Get(ctx, k); err == nil && tagOf(now) == t {
+					cond = driver.IfTag(now.Tag)
+				}
+			}
+			_, err := d.Put(ctx, k, r, cond)
+			return tagOf(r), err
+		}
+		return p
 	}
-	return p
 }
 
 func contentTag(r driver.Record) driver.Tag {
-	return driver.Tag("h" + string(r.State) + "|" + r.Method + "|" + string(r.Data))
+	return driver.Tag(fmt.Sprintf("%x", sha256.Sum256(slices.Concat(r.State, []byte(r.Method), r.Data))))
 }
+
+func timeTag(r driver.Record) driver.Tag { return driver.Tag("t" + r.SavedAt.Format(time.RFC3339Nano)) }
 
 func tornOverflow(d driver.Driver) driver.Driver {
 	return patch{Driver: d, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
@@ -223,15 +242,15 @@ func wholeSeconds(d driver.Driver) driver.Driver {
 
 func readMutants() []Mutant {
 	return []Mutant{
-		{"stale_cache", "a handle answers Get from its own cache", "driver/law03_reads_see_writes", staleCache},
-		{"numbers_in_natural_order", "Range sorts s/9 before s/10", "driver/law08_iterators", naturalOrder},
-		{"page_cap", "Range ends after a page of 1000, without an error", "driver/law08_iterators", pageCap},
-		{"headless_not_listed", "Partitions leaves out partitions without a head", "driver/law08_iterators", headlessNotListed},
-		{"cursor_of_the_next", "going on from a cursor skips one partition", "driver/law08_iterators", cursorSkips},
-		{"swallowed_outage", "an error on read becomes \"not found\"", "driver/outage", swallowedOutage},
-		{"outage_ends_listing", "an error in Range looks like its end", "driver/outage", outageEndsListing},
-		{"goroutine_left", "a loop over Range that is left early leaves its goroutine", "driver/law10_context", goroutineLeft},
-		{"context_ignored", "a write goes on after its context ended", "driver/law10_context", contextIgnored},
+		{Name: "stale_cache", Bug: "a handle answers Get from its own cache", Law: "driver/law03_reads_see_writes", Break: staleCache},
+		{Name: "numbers_in_natural_order", Bug: "Range sorts s/9 before s/10", Law: "driver/law08_iterators", Break: naturalOrder},
+		{Name: "page_cap", Bug: "Range ends after a page of 1000, without an error", Law: "driver/law08_iterators", Break: pageCap},
+		{Name: "headless_not_listed", Bug: "Partitions leaves out partitions without a head", Law: "driver/law08_iterators", Break: headlessNotListed},
+		{Name: "cursor_of_the_next", Bug: "going on from a cursor skips one partition", Law: "driver/law08_iterators", Break: cursorSkips},
+		{Name: "swallowed_outage", Bug: "an error on read becomes \"not found\"", Law: "driver/outage", Break: swallowedOutage},
+		{Name: "outage_ends_listing", Bug: "an error in Range looks like its end", Law: "driver/outage", Break: outageEndsListing},
+		{Name: "goroutine_left", Bug: "a loop over Range that is left early leaves its goroutine", Law: "driver/law10_context", Break: goroutineLeft},
+		{Name: "context_ignored", Bug: "a write goes on after its context ended", Law: "driver/law10_context", Break: contextIgnored},
 	}
 }
 

@@ -269,4 +269,3 @@ func (l *listing) getHeads(ctx context.Context, keys []item) (heads []item, err 
 	}
 	return heads, nil
 }
-

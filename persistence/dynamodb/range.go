@@ -133,7 +133,7 @@ func (w *walk) query(ctx context.Context, reverse bool, start item, limit int32)
 
 // bound adds the bounds to the key condition, which takes one comparison of the sort key.
 func (w *walk) bound(in *dynamodb.QueryInput) {
-	how := ""
+	var how string
 	switch {
 	case w.o.From != "" && w.o.To != "":
 		how = "#s BETWEEN :from AND :to"

@@ -86,14 +86,13 @@ func (q *request) watch(o *dynamodb.Options) {
 // mayHaveHappened reports whether an attempt that failed with err can have been carried out:
 // not if the store refused it, nor if there was no connection.
 func mayHaveHappened(err error) bool {
-	var resp *smithyhttp.ResponseError
-	if errors.As(err, &resp) {
+	if resp, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		if status := resp.HTTPStatusCode(); status != 0 { // 0: there was no reply
 			return status < 400 || status >= 500
 		}
 	}
-	var op *net.OpError
-	return !errors.As(err, &op) || op.Op != "dial"
+	op, ok := errors.AsType[*net.OpError](err)
+	return !ok || op.Op != "dial"
 }
 
 // pause waits a little, more and more, and in a different way for each of several writers.

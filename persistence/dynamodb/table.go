@@ -83,8 +83,7 @@ func (d *Driver) createTable(ctx context.Context, t *table) error {
 	q := &request{action: "CreateTable", table: t.name}
 	err := d.send(ctx, q, func(ctx context.Context, watch func(*dynamodb.Options)) error {
 		_, err := d.client.CreateTable(ctx, in, watch)
-		var exists *types.ResourceInUseException
-		if errors.As(err, &exists) {
+		if _, exists := errors.AsType[*types.ResourceInUseException](err); exists {
 			return nil // another process was first, or an earlier attempt
 		}
 		return err

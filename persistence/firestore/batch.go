@@ -4,7 +4,6 @@ import (
 	"context"
 
 	gcp "cloud.google.com/go/firestore"
-	"google.golang.org/grpc/codes"
 
 	"github.com/weirflow/weir/persistence/driver"
 )
@@ -42,8 +41,9 @@ func (d *Driver) PutSiblings(ctx context.Context, p driver.Partition, rs []drive
 	return d.createAll(ctx, batch)
 }
 
-// createAll creates documents in one commit; if one of them is there already, one by one,
-// which finds out whether an earlier try has made it.
+// createAll creates documents in one commit; if that is refused, one by one, which finds out
+// whether an earlier try has made them: the SDK repeats a commit whose answer was lost, and then
+// the documents exist, or the transaction is no longer valid.
 func (d *Driver) createAll(ctx context.Context, batch []*write) error {
 	if len(batch) > 1 {
 		err := d.commit(ctx, doingWrite, func(tx *gcp.Transaction) error {
@@ -54,7 +54,7 @@ func (d *Driver) createAll(ctx context.Context, batch []*write) error {
 			}
 			return nil
 		})
-		if code(err) != codes.AlreadyExists {
+		if !mayBeRefusal(code(err)) {
 			return unknown(err)
 		}
 	}
@@ -83,10 +83,23 @@ func (d *Driver) DeleteSiblings(ctx context.Context, p driver.Partition, sorts [
 			}
 			return nil
 		})
+		if mayBeRefusal(code(err)) {
+			err = d.deleteEach(ctx, p, sorts[:n])
+		}
 		if err != nil {
 			return unknown(err)
 		}
 		sorts = sorts[n:]
+	}
+	return nil
+}
+
+// deleteEach deletes one by one, after a commit was refused as in createAll.
+func (d *Driver) deleteEach(ctx context.Context, p driver.Partition, sorts []string) error {
+	for _, sort := range sorts {
+		if err := d.Delete(ctx, p.Sibling(sort), driver.Condition{}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -118,25 +118,25 @@ func (d *Driver) failure(ctx context.Context, doing string, err error) error {
 		// The server counts too, and can be a moment before the context.
 		return fmt.Errorf("firestore: %s: %w (%w)", doing, context.DeadlineExceeded, err)
 	}
-	sentinel, advice := classify(c)
+	advice, sentinel := classify(c)
 	return fmt.Errorf("%w: firestore: %s: %w%s", sentinel, doing, err, advice)
 }
 
 // classify maps gRPC codes to sentinels.
-func classify(c codes.Code) (sentinel error, advice string) {
+func classify(c codes.Code) (advice string, sentinel error) {
 	switch c {
 	case codes.PermissionDenied:
-		return core.ErrDenied, "; the account needs datastore.entities.get, list, create, update and delete (role datastore.user)"
+		return "; the account needs datastore.entities.get, list, create, update and delete (role datastore.user)", core.ErrDenied
 	case codes.Unauthenticated:
-		return core.ErrDenied, "; the client has no valid credentials"
+		return "; the client has no valid credentials", core.ErrDenied
 	case codes.NotFound:
-		return core.ErrUnsupported, "; check the project and the database of the client"
+		return "; check the project and the database of the client", core.ErrUnsupported
 	case codes.FailedPrecondition:
-		return core.ErrUnsupported, "; the database must be in Native mode"
+		return "; the database must be in Native mode", core.ErrUnsupported
 	case codes.InvalidArgument, codes.Unimplemented, codes.OutOfRange, codes.AlreadyExists:
-		return core.ErrUnsupported, ""
+		return "", core.ErrUnsupported
 	case codes.DataLoss:
-		return core.ErrCorrupt, ""
+		return "", core.ErrCorrupt
 	}
-	return core.ErrUnavailable, ""
+	return "", core.ErrUnavailable
 }

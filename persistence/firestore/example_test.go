@@ -16,7 +16,7 @@ import (
 
 // It has no output to compare: it needs a project of Google Cloud, or an emulator at the
 // address in FIRESTORE_EMULATOR_HOST.
-func Example() {
+func Example() { //nolint:testableexamples // needs a project
 	ctx := context.Background()
 	store, err := persistence.Open(ctx, "firestore://my-project/flow_states?timeout=10s")
 	if err != nil {
@@ -33,7 +33,7 @@ func Example() {
 }
 
 // As [Example], it is compiled only.
-func ExampleOpen() {
+func ExampleOpen() { //nolint:testableexamples // needs a project
 	ctx := context.Background()
 	client, err := gcp.NewClientWithDatabase(ctx, "my-project", "orders")
 	if err != nil {

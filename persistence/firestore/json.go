@@ -96,7 +96,10 @@ func appendVector(b []byte, v gcp.Vector64) []byte {
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(s) // of a string: cannot fail
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				panic(err) // of a string: never
+			}
 			return append(b, quoted...)
 		}
 	}

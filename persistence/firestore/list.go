@@ -3,10 +3,10 @@ package firestore
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -55,24 +55,22 @@ func (d *Driver) Partitions(ctx context.Context, o driver.ListOptions) iter.Seq2
 
 // position is a place in a listing, behind one document.
 type position struct {
-	Token string `json:"t,omitempty"` // of the page that the document is on
-	ID    string `json:"i"`           // of the document
+	token string // of the page that the document is on
+	id    string // of the document
 }
 
 func (p position) String() string {
-	text, _ := json.Marshal(p) // two strings: cannot fail
-	return base64.RawURLEncoding.EncodeToString(text)
+	return base64.RawURLEncoding.EncodeToString([]byte(p.token)) + "." + base64.RawURLEncoding.EncodeToString([]byte(p.id))
 }
 
-func parsePosition(cursor string) (p position, err error) {
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		err = json.Unmarshal(text, &p)
-	}
-	if err != nil || p.ID == "" {
+func parsePosition(cursor string) (position, error) {
+	before, after, _ := strings.Cut(cursor, ".")
+	token, err := base64.RawURLEncoding.DecodeString(before)
+	id, idErr := base64.RawURLEncoding.DecodeString(after)
+	if err != nil || idErr != nil || len(id) == 0 {
 		return position{}, unsupported("the cursor is not one of this store")
 	}
-	return p, nil
+	return position{token: string(token), id: string(id)}, nil
 }
 
 // listing is where a loop over partitions has come to.
@@ -90,7 +88,7 @@ func (l *listing) begin(ctx context.Context, cursor string) error {
 		return err
 	}
 	p, err := parsePosition(cursor)
-	l.token, l.after = p.Token, p.ID
+	l.token, l.after = p.token, p.id
 	return err
 }
 
@@ -109,7 +107,7 @@ func (l *listing) next(ctx context.Context) (page []driver.Entry, more bool, err
 	if err != nil {
 		return nil, false, err
 	}
-	at := position{Token: l.token}
+	at := position{token: l.token}
 	if l.after != "" {
 		// If the document is gone, the whole page comes again.
 		i := slices.IndexFunc(refs, func(r *gcp.DocumentRef) bool { return r.ID == l.after })
@@ -123,7 +121,7 @@ func (l *listing) next(ctx context.Context) (page []driver.Entry, more bool, err
 
 // isOwn reports whether a document can be one of this driver's.
 func (d *Driver) isOwn(id string) bool {
-	return len(id) > len(d.cfg.TenantPrefix) && id[:len(d.cfg.TenantPrefix)] == d.cfg.TenantPrefix
+	return strings.HasPrefix(id, d.cfg.TenantPrefix)
 }
 
 // describe returns an entry for each document that is the head of a flow, or has siblings.
@@ -149,7 +147,7 @@ func (l *listing) describe(ctx context.Context, refs []*gcp.DocumentRef, at posi
 		if !found || !ours {
 			continue
 		}
-		at.ID = ref.ID
+		at.id = ref.ID
 		e := driver.Entry{Partition: p, Headless: !exists, Cursor: at.String()}
 		if exists {
 			e.Method, e.SavedAt, e.ExpireAt = head.Method, head.SavedAt, head.ExpireAt

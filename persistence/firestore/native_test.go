@@ -29,7 +29,7 @@ func back(t *testing.T, state string) (string, bool) {
 
 func TestNativeFieldsGiveTheStateBack(t *testing.T) {
 	for state, want := range map[string]string{
-		`{}`: `{}`, ` { "a" : [ ] , "b":{ } } `: `{"a":[],"b":{}}`,
+		`{}`: `{}`, `{ "a" : [ ] , "b":{ } }`: `{"a":[],"b":{}}`,
 		`{"n":1,"f":1.0,"e":1e2,"big":9223372036854775807,"small":-9223372036854775808}`: `{"big":9223372036854775807,"e":100.0,"f":1.0,"n":1,"small":-9223372036854775808}`,
 		`{"a":0.1,"b":5e-324,"c":1.7976931348623157e308,"d":-2.5}`:                       `{"a":0.1,"b":5e-324,"c":1.7976931348623157e+308,"d":-2.5}`,
 		`{"t":true,"f":false,"n":null,"s":"","x":[1,"1",null,{"y":[]}]}`:                 `{"f":false,"n":null,"s":"","t":true,"x":[1,"1",null,{"y":[]}]}`,

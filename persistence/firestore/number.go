@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ func appendDouble(b []byte, f float64) []byte {
 	}
 	start := len(b)
 	b = strconv.AppendFloat(b, f, format, -1, 64)
-	if !strings.ContainsAny(string(b[start:]), ".e") {
+	if !bytes.ContainsAny(b[start:], ".e") {
 		b = append(b, ".0"...)
 	}
 	return b

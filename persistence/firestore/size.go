@@ -53,10 +53,8 @@ func (d *Driver) layout(k driver.Key, r driver.Record, build bool) layout {
 func (d *Driver) bytesSize(k driver.Key, r driver.Record) int {
 	base := d.nameSize(k) + mapOverhead
 	if k.Sort != "" {
-		size := base + len(siblingWrite) + 1 + tokenSize + len(siblingData) + 1 + len(r.Data)
-		if !r.ExpireAt.IsZero() {
-			size += len(siblingExpireAt) + 1 + scalarSize
-		}
+		// The expiry counts in any case: segments are cut before it is known.
+		size := base + len(siblingWrite) + 1 + tokenSize + len(siblingData) + 1 + len(r.Data) + len(siblingExpireAt) + 1 + scalarSize
 		if _, hashed := d.documentID(k.Partition); hashed {
 			size += len(siblingFlow) + 1 + len(k.Partition) + 1
 		}
@@ -95,7 +93,9 @@ func (d *Driver) nameSize(k driver.Key) int {
 	return size
 }
 
-// referenceSize is at least the size of a reference: that of the whole path.
+// referenceSize returns the size of a reference, which is that of the name of its document:
+// of what follows projects/P/databases/D/documents.
 func referenceSize(path string) int {
-	return nameOverhead + len(path) + strings.Count(path, "/") + 1
+	_, names, _ := strings.Cut(path, "/documents/")
+	return nameOverhead + len(names) + 1
 }
