@@ -2,7 +2,6 @@ package backends_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -138,10 +137,6 @@ func (lab *firestoreLab) dump(t testing.TB, coll *gcp.CollectionRef) map[string]
 	}
 }
 
-func pyMeta(method, at string) map[string]any {
-	return map[string]any{"method_name": method, "saved_at": at}
-}
-
 const pyTime = "2026-01-02T03:04:05.000678+00:00"
 
 func TestFirestoreLayout(t *testing.T) {
@@ -206,21 +201,6 @@ func firestoreReadsPython(t *testing.T, lab *firestoreLab) {
 			t.Errorf("%s: Python loads %v (%v) after a save of Weir", id, got, err)
 		}
 	}
-}
-
-// sameJSON compares texts without regard to the order of keys; 1 and 1.0 differ.
-func sameJSON(t testing.TB, a, b string) bool {
-	t.Helper()
-	var values [2]any
-	for i, text := range []string{a, b} {
-		dec := json.NewDecoder(strings.NewReader(text))
-		dec.UseNumber()
-		if err := dec.Decode(&values[i]); err != nil {
-			t.Errorf("%s: %v", text, err)
-			return false
-		}
-	}
-	return reflect.DeepEqual(values[0], values[1])
 }
 
 func firestorePythonReads(t *testing.T, lab *firestoreLab) {

@@ -1,7 +1,9 @@
 package backends_test
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -85,4 +87,23 @@ func firestoreSizes(t *testing.T, addr string) {
 			}
 		}
 	}
+}
+
+// sameJSON compares texts without regard to the order of keys; 1 and 1.0 differ.
+func sameJSON(t testing.TB, a, b string) bool {
+	t.Helper()
+	var values [2]any
+	for i, text := range []string{a, b} {
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		if err := dec.Decode(&values[i]); err != nil {
+			t.Errorf("%s: %v", text, err)
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+func pyMeta(method, at string) map[string]any {
+	return map[string]any{"method_name": method, "saved_at": at}
 }
