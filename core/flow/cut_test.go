@@ -253,15 +253,21 @@ func randomFlow(s *subject) (*flow.Definition[world], error) {
 	for i := range names {
 		names[i] = "m" + strconv.Itoa(i)
 	}
+	roles := make([]int, n) // 0: start, 1 and 2: router, else listener
+	for i := range roles[1:] {
+		roles[i+1] = r.IntN(6)
+	}
+	racers := racersOf(names, roles)
 	for i, name := range names {
 		on := randomCondition(r, names, name, 2)
-		var opts []flow.MethodOption
-		role := r.IntN(5)
-		if role == 0 {
-			opts = append(opts, flow.When(on))
+		if two := slices.DeleteFunc(slices.Clone(racers), func(n string) bool { return n == name }); len(two) > 1 && r.IntN(3) == 0 {
+			on = flow.Or[any](flow.FirstOf(flow.On[any](two[0]), flow.On[any](two[1])), on)
+			racers = slices.DeleteFunc(racers, func(n string) bool { return n == two[0] || n == two[1] })
 		}
-		if i == 0 {
-			role, opts = 0, nil
+		var opts []flow.MethodOption
+		role := roles[i]
+		if role == 0 && i > 0 {
+			opts = append(opts, flow.When(on))
 		}
 		switch role {
 		case 0:
@@ -277,6 +283,17 @@ func randomFlow(s *subject) (*flow.Definition[world], error) {
 		}
 	}
 	return b.Build()
+}
+
+// racersOf returns the listeners, in the order in which they are paired to race.
+func racersOf(names []string, roles []int) []string {
+	var out []string
+	for i, name := range names {
+		if roles[i] > 2 {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func randomCondition(r *rand.Rand, names []string, self string, depth int) flow.Trigger[any] {

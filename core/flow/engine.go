@@ -48,6 +48,8 @@ type engine struct {
 	waiting  atomic.Int32     // such goroutines
 	workers  sync.WaitGroup
 	inFlight int
+	calls    map[uint64]*activation  // by Seq, those in flight
+	held     map[uint64]*MethodError // by Seq, failures of members of undecided races
 	cut      context.CancelCauseFunc // ends the methods' context
 	errs     []error                 // why the run fails
 	unsaved  bool                    // a save failed; nothing is saved from then on
@@ -63,6 +65,11 @@ type activation struct {
 	seq     uint64
 	index   int
 	payload json.RawMessage
+
+	racing *scheduler.Activation   // in a race, else nil
+	ctx    context.Context         // of a racing call: ends when the race is lost; else nil
+	stop   context.CancelCauseFunc // ends ctx
+	lost   bool                    // for the run's goroutine
 }
 
 // callResult is how a method's goroutine reports.
@@ -101,6 +108,7 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 	methods, cut := context.WithCancelCause(ctx)
 	e.cut = cut
 	e.results, e.idle = make(chan callResult), make(chan *activation)
+	e.calls, e.held = map[uint64]*activation{}, map[uint64]*MethodError{}
 	defer func() {
 		cut(errCut)
 		for ; e.inFlight > 0; e.inFlight-- {
@@ -113,6 +121,7 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 	for e.inFlight > 0 {
 		r := <-e.results
 		e.inFlight--
+		delete(e.calls, r.call.seq)
 		if next, ok := e.settle(ctx, r); ok {
 			e.execute(ctx, methods, next)
 		}
@@ -120,7 +129,7 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 	if ctx.Err() != nil && len(e.sched.Active()) > 0 {
 		e.errs = append(e.errs, fail("run", e.flowID, ended(ctx)))
 	}
-	if err := errors.Join(e.errs...); err != nil {
+	if err := e.failure(); err != nil {
 		e.emit(ctx, FlowFailed{EventOrigin: e.origin(), Err: err})
 		return err
 	}
@@ -143,10 +152,7 @@ func (e *engine) execute(ctx, methods context.Context, step scheduler.Step) {
 		if len(e.errs) > 0 || ctx.Err() != nil {
 			return
 		}
-		call := &activation{
-			engine: e, flowID: e.flowID, method: e.methods[a.Method].name, number: a.Call,
-			id: fmt.Sprintf("%s-%d", e.runID, a.Seq), seq: a.Seq, index: a.Method, payload: a.Payload,
-		}
+		call := e.newCall(methods, a)
 		e.emit(ctx, MethodStarted{
 			EventOrigin: e.origin(), Method: call.method, ActivationID: call.id, Call: call.number, Payload: slices.Clone(a.Payload),
 		})
@@ -157,6 +163,19 @@ func (e *engine) execute(ctx, methods context.Context, step scheduler.Step) {
 			e.workers.Go(func() { e.work(methods, call) })
 		}
 	}
+}
+
+func (e *engine) newCall(methods context.Context, a *scheduler.Activation) *activation {
+	call := &activation{
+		engine: e, flowID: e.flowID, method: e.methods[a.Method].name, number: a.Call,
+		id: fmt.Sprintf("%s-%d", e.runID, a.Seq), seq: a.Seq, index: a.Method, payload: a.Payload,
+	}
+	if a.Race != 0 {
+		call.racing = a
+		call.ctx, call.stop = context.WithCancelCause(methods)
+	}
+	e.calls[a.Seq] = call
+	return call
 }
 
 // maxIdle is how many goroutines of a run wait for the next call instead of ending. Few are
@@ -184,14 +203,24 @@ func (e *engine) perform(ctx context.Context, call *activation) {
 		if p := recover(); p != nil {
 			r.err = &PanicError{Value: p, Stack: debug.Stack()}
 		}
+		if call.stop != nil {
+			call.stop(nil)
+		}
 		e.results <- r
 	}()
+	if call.ctx != nil {
+		ctx = call.ctx
+	}
 	r.result, r.updates, r.err = e.methods[call.index].call(ctx, call)
 }
 
 // settle takes the end of a call in: commit, schedule, save, announce. It returns what is to
 // start next.
 func (e *engine) settle(ctx context.Context, r callResult) (scheduler.Step, bool) {
+	if r.call.lost {
+		e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Err: ErrLost, Canceled: true})
+		return scheduler.Step{}, false
+	}
 	if r.err == nil {
 		r.err = e.commit(&r)
 	}
@@ -204,6 +233,7 @@ func (e *engine) settle(ctx context.Context, r callResult) (scheduler.Step, bool
 		e.fails(fail("run", e.flowID, err))
 		return step, false
 	}
+	e.lose(step.Cancel)
 	e.record(r)
 	if err := e.save(ctx, r.call.method, r.call.index); err != nil {
 		e.fails(&SaveError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, Err: err})
@@ -222,7 +252,11 @@ func (e *engine) failed(ctx context.Context, r callResult) {
 	canceled := obeyed && (len(e.errs) > 0 || ctx.Err() != nil)
 	err := &MethodError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, ActivationID: r.call.id, Err: r.err}
 	e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: err.Method, ActivationID: err.ActivationID, Err: r.err, Canceled: canceled})
-	if !canceled {
+	switch {
+	case canceled:
+	case r.call.racing != nil:
+		e.hold(r.call, err)
+	default:
 		e.fails(err)
 	}
 }

@@ -73,7 +73,7 @@ type MethodFailed struct {
 	Method       string
 	ActivationID string
 	Err          error
-	Canceled     bool // it stopped because the run was cut short, not by a fault of its own
+	Canceled     bool // it stopped because the run was cut short or it lost a race, not by a fault of its own
 }
 
 // StateSaved tells that a completion was stored.

@@ -50,7 +50,7 @@ func (sc *scenario) add(b *flow.Builder[doc], m *step, body func(*step, *flow.Ru
 		}
 		opts = append(opts, flow.Emits(labels...))
 	}
-	isStart := m.start != nil && m.start != false && m.start != ""
+	isStart := m.starts()
 	on := m.listen
 	if isStart {
 		on = m.start
@@ -58,6 +58,9 @@ func (sc *scenario) add(b *flow.Builder[doc], m *step, body func(*step, *flow.Ru
 	var trigger flow.Trigger[any]
 	if on != nil && on != true {
 		t, err := sc.condition(on)
+		if racers := sc.racers(m); len(racers) > 1 {
+			t, err = sc.race(m, racers)
+		}
 		if err != nil {
 			return fmt.Errorf("method %q: %w", m.name, err)
 		}

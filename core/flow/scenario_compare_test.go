@@ -25,6 +25,9 @@ func pythonEvent(e flow.Event) string {
 	case flow.MethodFinished:
 		return "method_execution_finished:" + e.Method
 	case flow.MethodFailed:
+		if errors.Is(e.Err, flow.ErrLost) {
+			return "" // a canceled task of the reference says nothing
+		}
 		return "method_execution_failed:" + e.Method
 	}
 	return ""

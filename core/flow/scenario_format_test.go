@@ -207,6 +207,11 @@ func newStep(v any) (*step, error) {
 	return s, nil
 }
 
+func (s *step) starts() bool { return s.start != nil && s.start != false && s.start != "" }
+
+// routes reports whether the result of the method is a label.
+func (s *step) routes() bool { return s.router }
+
 // labels are the labels a router is known to emit: those it declares, else its literal
 // results. Nil means that nothing is known.
 func (s *step) labels() []string {

@@ -49,6 +49,7 @@ type validator struct {
 	emitted map[string][]int // label -> routers that declare it
 	found   []Diagnostic
 	outputs int
+	races   map[string]string // by method: who waits for the FirstOf it races in
 }
 
 func (v *validator) reportf(s Severity, c Code, method, event, format string, args ...any) {
@@ -57,7 +58,7 @@ func (v *validator) reportf(s Severity, c Code, method, event, format string, ar
 
 // validate finds everything that keeps the methods from making a graph.
 func validate(flow string, owner any, methods []declared) []Diagnostic {
-	v := &validator{owner: owner, methods: methods, index: map[string]int{}, labels: map[string]reflect.Type{}, emitted: map[string][]int{}}
+	v := &validator{owner: owner, methods: methods, index: map[string]int{}, labels: map[string]reflect.Type{}, emitted: map[string][]int{}, races: map[string]string{}}
 	if flow == "" {
 		v.reportf(Error, EmptyName, "", "", "the flow has no name")
 	}
@@ -159,8 +160,32 @@ func (v *validator) conditions(m *declared, root *node) {
 		case len(n.children) == 0:
 			v.reportf(Error, EmptyCondition, m.name, "", "And needs at least one condition")
 		default:
+			if n.op == scheduler.First {
+				v.race(m, n)
+			}
 			todo = append(todo, n.children...)
 		}
+	}
+}
+
+// race checks the members of a FirstOf.
+func (v *validator) race(m *declared, first *node) {
+	for _, n := range first.children {
+		if n == nil {
+			continue // reported elsewhere
+		}
+		i, known := v.index[n.name]
+		if n.op != scheduler.Leaf || n.kind != methodLeaf {
+			v.reportf(Error, Racers, m.name, n.name, "only methods race: a member of FirstOf is a handle or On")
+			continue
+		}
+		if known && (v.methods[i].kind.isRouter() || v.methods[i].when != nil) {
+			v.reportf(Error, Racers, m.name, n.name, "routers and conditional starts run one after another, so %q cannot race", n.name)
+		}
+		if other, taken := v.races[n.name]; taken {
+			v.reportf(Error, Racers, m.name, n.name, "%q races already in the FirstOf of %q", n.name, other)
+		}
+		v.races[n.name] = m.name
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 )
 
 // Version is the format of an encoded State. A decoder refuses a newer one; fields that it
-// does not know in its own version are ignored.
-const Version = 1
+// does not know in its own version are ignored. Version 2 added races and calls that wait; a
+// state of version 1 reads as one that has neither.
+const Version = 2
 
 // ErrVersion is returned for a state in a newer format than this package knows.
 var ErrVersion = errors.New("scheduler state has a newer format")
@@ -28,6 +29,7 @@ type encodedMethod struct {
 	Calls     int      `json:"calls,omitempty"`
 	Completed int      `json:"done,omitempty"`
 	Again     bool     `json:"again,omitempty"` // triggered again since it completed
+	Lost      bool     `json:"lost,omitempty"`  // never completed, but called and lost a race
 	Fired     uint64   `json:"fired,omitempty"`
 	Seen      []string `json:"seen,omitempty"`
 }
@@ -54,6 +56,7 @@ type encodedActivation struct {
 	Method  string          `json:"method"`
 	Call    int             `json:"call"`
 	Wave    int             `json:"in,omitempty"`
+	Race    uint64          `json:"race,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
@@ -77,7 +80,7 @@ func (s *State) Encode() ([]byte, error) {
 			ids[w] = len(waves)
 		}
 		e.Active = append(e.Active, encodedActivation{
-			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Payload: a.Payload,
+			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Race: a.Race, Payload: a.Payload,
 		})
 	}
 	for _, w := range waves {
@@ -88,7 +91,7 @@ func (s *State) Encode() ([]byte, error) {
 
 func (s *State) encodeMethod(i int) encodedMethod {
 	m := &s.methods[i]
-	e := encodedMethod{Calls: m.calls, Completed: m.completed, Again: m.completed > 0 && !m.done, Fired: m.fired}
+	e := encodedMethod{Calls: m.calls, Completed: m.completed, Again: m.completed > 0 && !m.done, Lost: m.completed == 0 && m.done, Fired: m.fired}
 	if m.seen != nil {
 		for bit, name := range s.graph.conds[i].names {
 			if m.seen[bit/64]&(1<<(bit%64)) != 0 {
@@ -143,7 +146,7 @@ func Decode(g *Graph, limits Limits, data []byte) (*State, Step, error) {
 
 func (s *State) decodeMethod(i int, e encodedMethod) {
 	m := &s.methods[i]
-	m.calls, m.completed, m.done, m.fired = e.Calls, e.Completed, e.Completed > 0 && !e.Again, e.Fired
+	m.calls, m.completed, m.done, m.fired = e.Calls, e.Completed, e.Lost || e.Completed > 0 && !e.Again, e.Fired
 	c := s.graph.conds[i]
 	if c == nil {
 		return
@@ -206,8 +209,11 @@ func acyclic(waves []*wave) error {
 // decodeActive restores the calls, and lets the waves of calls that are dropped go on.
 func (s *State) decodeActive(list []encodedActivation, waves []*wave) error {
 	var dropped []*wave
+	races := map[uint64]int{}
 	for _, e := range list {
-		if e.Wave < 0 || e.Wave >= len(waves) || e.Seq == 0 || e.Seq > s.calls {
+		at, together := races[e.Race]
+		races[e.Race] = e.Wave
+		if e.Wave < 0 || e.Wave >= len(waves) || e.Seq == 0 || e.Seq > s.calls || e.Race != 0 && together && at != e.Wave {
 			return fmt.Errorf("scheduler state: call %d of method %q is damaged", e.Seq, e.Method)
 		}
 		w := waves[e.Wave]
@@ -217,7 +223,7 @@ func (s *State) decodeActive(list []encodedActivation, waves []*wave) error {
 			dropped = append(dropped, w)
 			continue
 		}
-		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Payload: e.Payload, wave: w})
+		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Race: e.Race, Payload: e.Payload, wave: w})
 	}
 	slices.SortFunc(s.active, func(a, b *Activation) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i, w := range waves[1:] {

@@ -18,6 +18,7 @@ type Activation struct {
 	Method  int    // number in the graph
 	Call    int    // counts the calls of this method from 1
 	Payload json.RawMessage
+	Race    uint64 // the race it is in: Seq of its first member; 0 is none
 	wave    *wave
 }
 
@@ -31,6 +32,7 @@ type Refusal struct {
 // Step is what follows from one event: the commands to the runner.
 type Step struct {
 	Start    []*Activation
+	Cancel   []*Activation // lost their race: nothing of them counts any more
 	Refused  []Refusal
 	Finished bool // nothing is running or due any more
 }
@@ -50,7 +52,7 @@ type State struct {
 type methodState struct {
 	calls     int
 	completed int
-	done      bool     // completed and not triggered again since
+	done      bool     // completed, or lost a race, and not triggered again since
 	fired     uint64   // one-shot: the tick at which it fired; 0 is armed
 	seen      []uint64 // events noted toward its condition
 }
@@ -63,9 +65,7 @@ func NewState(g *Graph, limits Limits) *State {
 // Kickoff begins the run.
 func (s *State) Kickoff() Step {
 	var step Step
-	for _, m := range s.graph.entries {
-		s.dispatch(s.root, m, nil, &step)
-	}
+	s.together(s.root, s.graph.entries, nil, &step)
 	step.Finished = len(s.active) == 0
 	return step
 }
@@ -89,11 +89,12 @@ func (s *State) Complete(seq uint64, output json.RawMessage, label string) (Step
 		return Step{}, fmt.Errorf("scheduler: activation %d is not running", seq)
 	}
 	a := s.active[i]
-	s.active = slices.Delete(s.active, i, i+1)
+	var step Step
+	s.decide(a, &step)
+	s.remove(a)
 	m := &s.methods[a.Method]
 	m.completed++
 	m.done = true
-	var step Step
 	s.announce(a, output, label, &step)
 	step.Finished = len(s.active) == 0
 	return step, nil
@@ -117,8 +118,14 @@ func (s *State) Completed(method int) int { return s.methods[method].completed }
 // Active returns the activations that are due or running, in order.
 func (s *State) Active() []*Activation { return s.active }
 
+func (s *State) remove(a *Activation) {
+	if i, ok := s.find(a.Seq); ok {
+		s.active = slices.Delete(s.active, i, i+1)
+	}
+}
+
 // dispatch makes a call of method due, inside wave w.
-func (s *State) dispatch(w *wave, method int, payload json.RawMessage, step *Step) {
+func (s *State) dispatch(w *wave, method int, payload json.RawMessage, race uint64, step *Step) {
 	m := &s.methods[method]
 	if m.done {
 		m.done = false
@@ -126,7 +133,7 @@ func (s *State) dispatch(w *wave, method int, payload json.RawMessage, step *Ste
 	}
 	s.calls++
 	m.calls++
-	a := &Activation{Seq: s.calls, Method: method, Call: m.calls, Payload: payload, wave: w}
+	a := &Activation{Seq: s.calls, Method: method, Call: m.calls, Payload: payload, Race: race, wave: w}
 	w.live++
 	s.active = append(s.active, a)
 	s.command(a, step)

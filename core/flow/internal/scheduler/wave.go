@@ -141,7 +141,7 @@ func (s *State) next(w *wave, payload json.RawMessage, step *Step) bool {
 	}
 	method := w.queue[0]
 	w.queue = w.queue[1:]
-	s.dispatch(w, method, payload, step)
+	s.dispatch(w, method, payload, 0, step)
 	return true
 }
 
@@ -156,9 +156,7 @@ func (s *State) listen(w *wave, step *Step) bool {
 		}
 	}
 	batch := s.triggered(candidates, e.name)
-	for _, m := range batch {
-		s.dispatch(w, m, e.payload, step)
-	}
+	s.together(w, batch, e.payload, step)
 	return len(batch) > 0
 }
 
