@@ -48,6 +48,7 @@ type engine struct {
 	waiting  atomic.Int32     // such goroutines
 	workers  sync.WaitGroup
 	inFlight int
+	due      []*scheduler.Activation // wait for others to end
 	calls    map[uint64]*activation  // by Seq, those in flight
 	held     map[uint64]*MethodError // by Seq, failures of members of undecided races
 	cut      context.CancelCauseFunc // ends the methods' context
@@ -78,6 +79,7 @@ type callResult struct {
 	result
 	updates committer
 	err     error
+	note    *note // not the end of a call, but something to be done for one
 }
 
 // errCut is the cause of the end of a method's context when the run is cut short because of
@@ -111,8 +113,12 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 	e.calls, e.held = map[uint64]*activation{}, map[uint64]*MethodError{}
 	defer func() {
 		cut(errCut)
-		for ; e.inFlight > 0; e.inFlight-- {
-			<-e.results
+		for e.inFlight > 0 {
+			if r := <-e.results; r.note != nil {
+				r.note.refuse()
+				continue
+			}
+			e.inFlight--
 		}
 		close(e.idle)
 		e.workers.Wait()
@@ -120,11 +126,13 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 	e.execute(ctx, methods, step)
 	for e.inFlight > 0 {
 		r := <-e.results
+		if r.note != nil {
+			r.note.take(ctx)
+			continue
+		}
 		e.inFlight--
 		delete(e.calls, r.call.seq)
-		if next, ok := e.settle(ctx, r); ok {
-			e.execute(ctx, methods, next)
-		}
+		e.execute(ctx, methods, e.settle(ctx, r))
 	}
 	if ctx.Err() != nil && len(e.sched.Active()) > 0 {
 		e.errs = append(e.errs, fail("run", e.flowID, ended(ctx)))
@@ -143,15 +151,19 @@ func (e *engine) fails(err error) {
 	e.cut(errCut)
 }
 
-// execute starts methods, unless the run is failing: then they stay due.
+// execute starts methods as far as the limit of concurrency allows, unless the run is
+// failing: then they stay due.
 func (e *engine) execute(ctx, methods context.Context, step scheduler.Step) {
 	for _, r := range step.Refused {
 		e.fails(&BudgetError{Flow: e.flow, FlowID: e.flowID, Method: e.methods[r.Method].name, Limit: r.Limit, OfRun: r.OfRun})
 	}
-	for _, a := range step.Start {
+	e.due = append(e.due, step.Start...)
+	for len(e.due) > 0 && (e.cfg.concurrency < 1 || e.inFlight < e.cfg.concurrency) {
 		if len(e.errs) > 0 || ctx.Err() != nil {
 			return
 		}
+		a := e.due[0]
+		e.due = slices.Delete(e.due, 0, 1)
 		call := e.newCall(methods, a)
 		e.emit(ctx, MethodStarted{
 			EventOrigin: e.origin(), Method: call.method, ActivationID: call.id, Call: call.number, Payload: slices.Clone(a.Payload),
@@ -211,38 +223,38 @@ func (e *engine) perform(ctx context.Context, call *activation) {
 	if call.ctx != nil {
 		ctx = call.ctx
 	}
-	r.result, r.updates, r.err = e.methods[call.index].call(ctx, call)
+	r.result, r.updates, r.err = e.attempts(ctx, call)
 }
 
 // settle takes the end of a call in: commit, schedule, save, announce. It returns what is to
 // start next.
-func (e *engine) settle(ctx context.Context, r callResult) (scheduler.Step, bool) {
+func (e *engine) settle(ctx context.Context, r callResult) scheduler.Step {
 	if r.call.lost {
 		e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Err: ErrLost, Canceled: true})
-		return scheduler.Step{}, false
+		return scheduler.Step{}
 	}
 	if r.err == nil {
 		r.err = e.commit(&r)
 	}
 	if r.err != nil {
 		e.failed(ctx, r)
-		return scheduler.Step{}, false
+		return scheduler.Step{}
 	}
 	step, err := e.sched.Complete(r.call.seq, r.output, r.label)
 	if err != nil {
 		e.fails(fail("run", e.flowID, err))
-		return step, false
+		return scheduler.Step{}
 	}
 	e.lose(step.Cancel)
 	e.record(r)
 	if err := e.save(ctx, r.call.method, r.call.index); err != nil {
 		e.fails(&SaveError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, Err: err})
-		return step, false
+		return scheduler.Step{}
 	}
 	e.emit(ctx, MethodFinished{
 		EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Output: slices.Clone(r.output), Label: r.label,
 	})
-	return step, true
+	return step
 }
 
 // failed takes a call that returned an error in. A call that only obeyed the end of its

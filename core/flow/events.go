@@ -76,6 +76,16 @@ type MethodFailed struct {
 	Canceled     bool // it stopped because the run was cut short or it lost a race, not by a fault of its own
 }
 
+// MethodRetrying tells that an attempt at a method failed and that another one follows.
+type MethodRetrying struct {
+	EventOrigin
+	Method       string
+	ActivationID string
+	Err          error
+	Attempt      int           // the one that failed, from 1
+	Wait         time.Duration // until the next
+}
+
 // StateSaved tells that a completion was stored.
 type StateSaved struct {
 	EventOrigin

@@ -21,6 +21,8 @@ type methodConfig struct {
 	budget   int
 	persist  persistMode
 	isOutput bool
+	timeout  time.Duration
+	retry    Retry
 }
 
 type persistMode int
@@ -101,6 +103,8 @@ type runConfig struct {
 	methodBudget  int
 	saveRetry     SaveRetry
 	observers     []Observer
+	hooks         []Hooks
+	concurrency   int
 }
 
 func newRunConfig(opts []RunOption) runConfig {

@@ -41,6 +41,8 @@ func describe(e Event) (slog.Level, string, []slog.Attr) {
 			level = slog.LevelDebug
 		}
 		return level, "method failed", append(method(e.Method, e.ActivationID), slog.Bool("canceled", e.Canceled), slog.Any("error", e.Err))
+	case MethodRetrying:
+		return slog.LevelWarn, "method retrying", append(method(e.Method, e.ActivationID), slog.Int("attempt", e.Attempt), slog.Any("error", e.Err))
 	case StateSaved:
 		return slog.LevelDebug, "state saved", []slog.Attr{slog.String("method", e.Method), slog.String("revision", e.Revision.String()), slog.Int("bytes", e.Bytes)}
 	case SaveFailed:

@@ -89,6 +89,9 @@ func TestALoserThatIsCalledAgainReadiesTheJoin(t *testing.T) {
 	})
 	state := s.NewState(g, s.Limits{})
 	step, err := state.Complete(state.Kickoff().Start[0].Seq, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, seq := range []uint64{step.Start[0].Seq, step.Start[2].Seq} { // a wins, then other calls b
 		if step, err = state.Complete(seq, nil, ""); err != nil || len(step.Start) != 1 {
 			t.Fatalf("%+v, %v", step, err)
