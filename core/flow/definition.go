@@ -32,6 +32,7 @@ type method struct {
 	emits   []labelSpec
 	timeout time.Duration
 	retry   Retry
+	review  *Review
 	call    func(ctx context.Context, a *activation) (result, committer, error)
 }
 
@@ -107,7 +108,7 @@ func compileCondition(n *node) *scheduler.Cond {
 func bind[S any](spec *methodSpec[S]) method {
 	m := *spec // a later change of the builder does not reach it
 	return method{
-		name: m.name, persist: m.persist, budget: m.budget, emits: m.emits, timeout: m.timeout, retry: m.retry,
+		name: m.name, persist: m.persist, budget: m.budget, emits: m.emits, timeout: m.timeout, retry: m.retry, review: m.review,
 		call: func(ctx context.Context, a *activation) (result, committer, error) {
 			run := &Run[S]{call: a}
 			run.state.call = a

@@ -37,23 +37,31 @@ type engine struct {
 	outputs     []MethodOutput
 	keepOutputs bool
 	eventSeq    uint64
+	pending     []*pending
+	feedback    []Feedback
+	untold      []*pending // are to be told again
+	opened      bool       // FlowStarted was emitted
+	early       []Event    // what happened before
 
 	mu        sync.RWMutex
 	committed json.RawMessage
 	version   uint64 // counts the changes of committed in this process
 	last      map[string]json.RawMessage
 
-	results  chan callResult
-	idle     chan *activation // to a goroutine that has nothing to do
-	waiting  atomic.Int32     // such goroutines
-	workers  sync.WaitGroup
-	inFlight int
-	due      []*scheduler.Activation // wait for others to end
-	calls    map[uint64]*activation  // by Seq, those in flight
-	held     map[uint64]*MethodError // by Seq, failures of members of undecided races
-	cut      context.CancelCauseFunc // ends the methods' context
-	errs     []error                 // why the run fails
-	unsaved  bool                    // a save failed; nothing is saved from then on
+	results     chan callResult
+	idle        chan *activation // to a goroutine that has nothing to do
+	waiting     atomic.Int32     // such goroutines
+	workers     sync.WaitGroup
+	inFlight    int
+	asking      int                     // of inFlight, questions to the provider
+	due         []*scheduler.Activation // wait for others to end
+	calls       map[uint64]*activation  // by Seq, those in flight
+	held        map[uint64]*MethodError // by Seq, failures of members of undecided races
+	cut         context.CancelCauseFunc // ends the methods' context
+	errs        []error                 // why the run fails
+	paused      bool                    // the run ended because all that is left is to wait
+	interrupted bool                    // somebody who was asked did not answer
+	unsaved     bool                    // a save failed; nothing is saved from then on
 }
 
 // activation is one call of a method, as its Run sees it.
@@ -71,15 +79,18 @@ type activation struct {
 	ctx    context.Context         // of a racing call: ends when the race is lost; else nil
 	stop   context.CancelCauseFunc // ends ctx
 	lost   bool                    // for the run's goroutine
+	asks   *pending                // not a call, but a question to the provider
 }
 
 // callResult is how a method's goroutine reports.
 type callResult struct {
 	call *activation
 	result
-	updates committer
-	err     error
-	note    *note // not the end of a call, but something to be done for one
+	updates  committer
+	err      error
+	reply    Reply    // to a question
+	feedback Feedback // what reply means
+	note     *note    // not the end of a call, but something to be done for one
 }
 
 // errCut is the cause of the end of a method's context when the run is cut short because of
@@ -100,8 +111,12 @@ func (e *engine) limits() scheduler.Limits {
 // open announces the run.
 func (e *engine) open(ctx context.Context, started FlowStarted) {
 	e.keepOutputs = e.keepOutputs || e.cfg.keepOutputs
-	started.EventOrigin = e.origin()
+	e.opened = true
 	e.emit(ctx, started)
+	for _, ev := range e.early {
+		e.emit(ctx, ev)
+	}
+	e.early = nil
 }
 
 // run executes step and all that follows. When it returns no goroutine of the run is left,
@@ -124,6 +139,10 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 		e.workers.Wait()
 	}()
 	e.execute(ctx, methods, step)
+	for _, p := range e.untold {
+		index, _ := e.graph.Index(p.Method)
+		e.consult(ctx, methods, p, index)
+	}
 	for e.inFlight > 0 {
 		r := <-e.results
 		if r.note != nil {
@@ -132,14 +151,18 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 		}
 		e.inFlight--
 		delete(e.calls, r.call.seq)
-		e.execute(ctx, methods, e.settle(ctx, r))
+		e.execute(ctx, methods, e.settle(ctx, methods, r))
 	}
-	if ctx.Err() != nil && len(e.sched.Active()) > 0 {
+	if ctx.Err() != nil && len(e.sched.Active()) > 0 && (e.interrupted || !e.pauses()) {
 		e.errs = append(e.errs, fail("run", e.flowID, ended(ctx)))
 	}
 	if err := e.failure(); err != nil {
 		e.emit(ctx, FlowFailed{EventOrigin: e.origin(), Err: err})
 		return err
+	}
+	if e.paused = e.pauses(); e.paused {
+		e.emit(ctx, FlowPaused{EventOrigin: e.origin(), Requests: requests(e.pending)})
+		return nil
 	}
 	e.emit(ctx, FlowFinished{EventOrigin: e.origin(), Output: e.finalOutput(), State: slices.Clone(e.committed)})
 	return nil
@@ -158,7 +181,7 @@ func (e *engine) execute(ctx, methods context.Context, step scheduler.Step) {
 		e.fails(&BudgetError{Flow: e.flow, FlowID: e.flowID, Method: e.methods[r.Method].name, Limit: r.Limit, OfRun: r.OfRun})
 	}
 	e.due = append(e.due, step.Start...)
-	for len(e.due) > 0 && (e.cfg.concurrency < 1 || e.inFlight < e.cfg.concurrency) {
+	for len(e.due) > 0 && (e.cfg.concurrency < 1 || e.inFlight-e.asking < e.cfg.concurrency) {
 		if len(e.errs) > 0 || ctx.Err() != nil {
 			return
 		}
@@ -168,12 +191,17 @@ func (e *engine) execute(ctx, methods context.Context, step scheduler.Step) {
 		e.emit(ctx, MethodStarted{
 			EventOrigin: e.origin(), Method: call.method, ActivationID: call.id, Call: call.number, Payload: slices.Clone(a.Payload),
 		})
-		e.inFlight++
-		select {
-		case e.idle <- call:
-		default:
-			e.workers.Go(func() { e.work(methods, call) })
-		}
+		e.begin(methods, call)
+	}
+}
+
+// begin gives a call to a goroutine.
+func (e *engine) begin(methods context.Context, call *activation) {
+	e.inFlight++
+	select {
+	case e.idle <- call:
+	default:
+		e.workers.Go(func() { e.work(methods, call) })
 	}
 }
 
@@ -223,12 +251,21 @@ func (e *engine) perform(ctx context.Context, call *activation) {
 	if call.ctx != nil {
 		ctx = call.ctx
 	}
+	if call.asks != nil {
+		r.err = nil
+		e.ask(ctx, call, &r)
+		return
+	}
 	r.result, r.updates, r.err = e.attempts(ctx, call)
 }
 
 // settle takes the end of a call in: commit, schedule, save, announce. It returns what is to
 // start next.
-func (e *engine) settle(ctx context.Context, r callResult) scheduler.Step {
+func (e *engine) settle(ctx, methods context.Context, r callResult) scheduler.Step {
+	if r.call.asks != nil {
+		e.asking--
+		return e.replied(ctx, r)
+	}
 	if r.call.lost {
 		e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Err: ErrLost, Canceled: true})
 		return scheduler.Step{}
@@ -239,6 +276,9 @@ func (e *engine) settle(ctx context.Context, r callResult) scheduler.Step {
 	if r.err != nil {
 		e.failed(ctx, r)
 		return scheduler.Step{}
+	}
+	if e.methods[r.call.index].review != nil {
+		return e.review(ctx, methods, r)
 	}
 	step, err := e.sched.Complete(r.call.seq, r.output, r.label)
 	if err != nil {
@@ -348,6 +388,10 @@ func (e *engine) origin() EventOrigin {
 }
 
 func (e *engine) emit(ctx context.Context, ev Event) {
+	if !e.opened {
+		e.early = append(e.early, ev)
+		return
+	}
 	for _, o := range e.cfg.observers {
 		o(ctx, ev)
 	}

@@ -23,6 +23,9 @@ type methodConfig struct {
 	isOutput bool
 	timeout  time.Duration
 	retry    Retry
+	review   *Review
+
+	misplaced bool // the review of a router
 }
 
 type persistMode int
@@ -105,6 +108,8 @@ type runConfig struct {
 	observers     []Observer
 	hooks         []Hooks
 	concurrency   int
+	provider      Provider
+	answers       []answer
 }
 
 func newRunConfig(opts []RunOption) runConfig {

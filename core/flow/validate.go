@@ -3,6 +3,7 @@ package flow
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/weirflow/weir/core/flow/internal/scheduler"
 )
@@ -109,6 +110,12 @@ func (v *validator) role(m *declared) {
 	if len(m.emits) > 0 && !m.kind.isRouter() {
 		v.reportf(Error, MisplacedOption, m.name, "", "Emits is for routers")
 	}
+	if m.misplaced {
+		v.reportf(Error, MisplacedOption, m.name, "", "Review is for Start and Listen; its outcomes are the labels")
+	}
+	if r := m.review; r != nil && r.Default != "" && !slices.Contains(r.Outcomes, r.Default) {
+		v.reportf(Error, MisplacedOption, m.name, string(r.Default), "the default %q of its Review is not one of the outcomes", r.Default)
+	}
 	if m.isOutput {
 		v.outputs++
 	}
@@ -202,6 +209,12 @@ func (v *validator) leaf(m *declared, n *node, whole bool) {
 	from, isMethod := v.index[n.name]
 	switch {
 	case n.kind == methodLeaf && isMethod:
+		if r := v.methods[from].review; r != nil && len(r.Outcomes) == 0 {
+			if n.payload != feedbackType && m.in != nil && !isAny(m.in) {
+				v.reportf(Error, PayloadType, m.name, n.name, "the output of %q is the Feedback of its Review; wait for it with Reviewed", n.name)
+			}
+			return
+		}
 		if want := v.methods[from].out; !fits(n.payload, want) {
 			v.reportf(Error, PayloadType, m.name, n.name, "On expects %v, but the output of %q is %v", n.payload, n.name, want)
 		}
@@ -220,7 +233,7 @@ func (v *validator) leaf(m *declared, n *node, whole bool) {
 func (v *validator) chain(m *declared, n *node) {
 	for _, i := range v.emitted[n.name] {
 		q := &v.methods[i]
-		if q.kind == routerKind && q.in != nil && !fits(m.in, q.in) {
+		if q.kind == routerKind && q.review == nil && q.in != nil && !fits(m.in, q.in) {
 			v.reportf(Error, PayloadType, m.name, n.name,
 				"routers chained by a label receive what the first of them received: %q receives %v, this one expects %v", q.name, q.in, m.in)
 		}

@@ -36,19 +36,21 @@ type encodedMethod struct {
 
 // encodedWave refers to waves by their place in the list, counted from 1; 0 is the root.
 type encodedWave struct {
-	Parent  int            `json:"in,omitempty"`
-	Began   uint64         `json:"began,omitempty"`
-	Phase   phase          `json:"phase,omitempty"`
-	Cursor  int            `json:"at,omitempty"`
-	Events  []encodedEvent `json:"events"`
-	Queue   []string       `json:"queue,omitempty"`
-	Checked bool           `json:"checked,omitempty"`
-	Then    string         `json:"then,omitempty"`
+	Parent  int             `json:"in,omitempty"`
+	Began   uint64          `json:"began,omitempty"`
+	Phase   phase           `json:"phase,omitempty"`
+	Cursor  int             `json:"at,omitempty"`
+	Events  []encodedEvent  `json:"events"`
+	Queue   []string        `json:"queue,omitempty"`
+	Checked bool            `json:"checked,omitempty"`
+	Then    string          `json:"then,omitempty"`
+	With    json.RawMessage `json:"with,omitempty"`
 }
 
 type encodedEvent struct {
 	Name    string          `json:"event"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Own     bool            `json:"own,omitempty"`
 }
 
 type encodedActivation struct {
@@ -57,6 +59,7 @@ type encodedActivation struct {
 	Call    int             `json:"call"`
 	Wave    int             `json:"in,omitempty"`
 	Race    uint64          `json:"race,omitempty"`
+	Waiting bool            `json:"waits,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
@@ -80,7 +83,7 @@ func (s *State) Encode() ([]byte, error) {
 			ids[w] = len(waves)
 		}
 		e.Active = append(e.Active, encodedActivation{
-			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Race: a.Race, Payload: a.Payload,
+			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Race: a.Race, Waiting: a.Waiting, Payload: a.Payload,
 		})
 	}
 	for _, w := range waves {
@@ -105,10 +108,10 @@ func (s *State) encodeMethod(i int) encodedMethod {
 func (s *State) encodeWave(w *wave, parent int) encodedWave {
 	e := encodedWave{
 		Parent: parent, Began: w.began, Phase: w.phase, Cursor: w.cursor,
-		Checked: w.checked, Then: w.then,
+		Checked: w.checked, Then: w.then, With: w.with,
 	}
 	for _, ev := range w.events {
-		e.Events = append(e.Events, encodedEvent{ev.name, ev.payload})
+		e.Events = append(e.Events, encodedEvent{ev.name, ev.payload, ev.own})
 	}
 	for _, m := range w.queue {
 		e.Queue = append(e.Queue, s.graph.methods[m].Name)
@@ -171,10 +174,10 @@ func (s *State) decodeWaves(list []encodedWave) ([]*wave, error) {
 		}
 		w := waves[i+1]
 		w.parent, w.began, w.phase, w.cursor = waves[e.Parent], e.Began, e.Phase, e.Cursor
-		w.checked, w.then = e.Checked, e.Then
+		w.checked, w.then, w.with = e.Checked, e.Then, e.With
 		w.parent.live++
 		for _, ev := range e.Events {
-			w.events = append(w.events, event{ev.Name, ev.Payload})
+			w.events = append(w.events, event{ev.Name, ev.Payload, ev.Own})
 		}
 		for _, name := range e.Queue {
 			if m, ok := s.graph.index[name]; ok {
@@ -223,7 +226,7 @@ func (s *State) decodeActive(list []encodedActivation, waves []*wave) error {
 			dropped = append(dropped, w)
 			continue
 		}
-		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Race: e.Race, Payload: e.Payload, wave: w})
+		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Race: e.Race, Waiting: e.Waiting, Payload: e.Payload, wave: w})
 	}
 	slices.SortFunc(s.active, func(a, b *Activation) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i, w := range waves[1:] {

@@ -19,6 +19,7 @@ type Activation struct {
 	Call    int    // counts the calls of this method from 1
 	Payload json.RawMessage
 	Race    uint64 // the race it is in: Seq of its first member; 0 is none
+	Waiting bool   // for an answer from outside: not to be started
 	wave    *wave
 }
 
@@ -75,15 +76,29 @@ func (s *State) Kickoff() Step {
 func (s *State) Restart() Step {
 	var step Step
 	for _, a := range s.active {
-		s.command(a, &step)
+		if !a.Waiting {
+			s.command(a, &step)
+		}
 	}
 	step.Finished = len(s.active) == 0
 	return step
 }
 
+// Result is what a completed call came to.
+type Result struct {
+	Output json.RawMessage
+	Label  string          // what a router chose; "" is none
+	With   json.RawMessage // payload of the label, also for the routers that wait for it; nil: Output
+}
+
 // Complete tells that the activation with the given Seq completed, with its output and, for
 // a router, the label it chose ("" is none).
 func (s *State) Complete(seq uint64, output json.RawMessage, label string) (Step, error) {
+	return s.CompleteWith(seq, Result{Output: output, Label: label})
+}
+
+// CompleteWith is Complete for a label that has a payload of its own.
+func (s *State) CompleteWith(seq uint64, r Result) (Step, error) {
 	i, ok := s.find(seq)
 	if !ok {
 		return Step{}, fmt.Errorf("scheduler: activation %d is not running", seq)
@@ -95,7 +110,7 @@ func (s *State) Complete(seq uint64, output json.RawMessage, label string) (Step
 	m := &s.methods[a.Method]
 	m.completed++
 	m.done = true
-	s.announce(a, output, label, &step)
+	s.announce(a, r, &step)
 	step.Finished = len(s.active) == 0
 	return step, nil
 }
@@ -114,6 +129,9 @@ func (s *State) find(seq uint64) (int, bool) {
 
 // Completed returns how often a method completed.
 func (s *State) Completed(method int) int { return s.methods[method].completed }
+
+// Called reports whether there was a call of this Seq.
+func (s *State) Called(seq uint64) bool { return seq > 0 && seq <= s.calls }
 
 // Active returns the activations that are due or running, in order.
 func (s *State) Active() []*Activation { return s.active }
