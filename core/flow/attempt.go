@@ -80,7 +80,11 @@ func (e *engine) attempts(ctx context.Context, call *activation) (res result, up
 	}
 	wait := m.retry.Wait
 	for attempt := 1; ; attempt++ {
+		call.dialog.restart()
 		res, updates, err = m.attempt(ctx, call)
+		if call.dialog.isPaused() {
+			return res, nil, ErrPaused
+		}
 		if err == nil {
 			break
 		}
@@ -153,18 +157,16 @@ func (e *engine) identity(call *activation) Call {
 
 // note is something that a method's goroutine wants done on that of the run.
 type note struct {
-	do      func(ctx context.Context)
-	done    chan struct{}
-	refused bool
+	do   func(ctx context.Context)
+	done chan struct{}
 }
 
-// tell has do called on the run's goroutine and waits for it. It reports false if the run is
+// tell has do called on the run's goroutine and waits for it. It is not called if the run is
 // over, which happens only if an observer panicked.
-func (e *engine) tell(do func(ctx context.Context)) bool {
+func (e *engine) tell(do func(ctx context.Context)) {
 	n := &note{do: do, done: make(chan struct{})}
 	e.results <- callResult{note: n}
 	<-n.done
-	return !n.refused
 }
 
 func (n *note) take(ctx context.Context) {
@@ -172,7 +174,4 @@ func (n *note) take(ctx context.Context) {
 	n.do(ctx)
 }
 
-func (n *note) refuse() {
-	n.refused = true
-	close(n.done)
-}
+func (n *note) refuse() { close(n.done) }

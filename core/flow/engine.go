@@ -39,9 +39,10 @@ type engine struct {
 	eventSeq    uint64
 	pending     []*pending
 	feedback    []Feedback
-	untold      []*pending // are to be told again
-	opened      bool       // FlowStarted was emitted
-	early       []Event    // what happened before
+	answers     map[uint64][]string // by Seq of calls that are not over, to the questions inside them
+	untold      []*pending          // are to be told again
+	opened      bool                // FlowStarted was emitted
+	early       []Event             // what happened before
 
 	mu        sync.RWMutex
 	committed json.RawMessage
@@ -79,6 +80,7 @@ type activation struct {
 	ctx    context.Context         // of a racing call: ends when the race is lost; else nil
 	stop   context.CancelCauseFunc // ends ctx
 	lost   bool                    // for the run's goroutine
+	dialog dialog                  // with people, inside the method
 	asks   *pending                // not a call, but a question to the provider
 }
 
@@ -90,6 +92,7 @@ type callResult struct {
 	err      error
 	reply    Reply    // to a question
 	feedback Feedback // what reply means
+	paused   bool     // the call waits for an answer
 	note     *note    // not the end of a call, but something to be done for one
 }
 
@@ -214,6 +217,7 @@ func (e *engine) newCall(methods context.Context, a *scheduler.Activation) *acti
 		call.racing = a
 		call.ctx, call.stop = context.WithCancelCause(methods)
 	}
+	call.dialog.recorded = slices.Clone(e.answers[a.Seq])
 	e.calls[a.Seq] = call
 	return call
 }
@@ -243,6 +247,7 @@ func (e *engine) perform(ctx context.Context, call *activation) {
 		if p := recover(); p != nil {
 			r.err = &PanicError{Value: p, Stack: debug.Stack()}
 		}
+		r.paused = call.dialog.end()
 		if call.stop != nil {
 			call.stop(nil)
 		}
@@ -270,6 +275,10 @@ func (e *engine) settle(ctx, methods context.Context, r callResult) scheduler.St
 		e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Err: ErrLost, Canceled: true})
 		return scheduler.Step{}
 	}
+	if r.paused {
+		e.suspend(ctx, r.call)
+		return scheduler.Step{}
+	}
 	if r.err == nil {
 		r.err = e.commit(&r)
 	}
@@ -277,6 +286,7 @@ func (e *engine) settle(ctx, methods context.Context, r callResult) scheduler.St
 		e.failed(ctx, r)
 		return scheduler.Step{}
 	}
+	e.over(r.call.seq)
 	if e.methods[r.call.index].review != nil {
 		return e.review(ctx, methods, r)
 	}

@@ -151,7 +151,7 @@ func (d *Definition[S]) newEngine(cfg *runConfig) *engine {
 	return &engine{
 		flow: d.name, methods: d.methods, graph: d.graph, output: d.output,
 		fingerprint: &d.fingerprint, cfg: cfg,
-		writer: newUUID(), last: map[string]json.RawMessage{},
+		writer: newUUID(), last: map[string]json.RawMessage{}, answers: map[uint64][]string{},
 	}
 }
 
@@ -202,6 +202,9 @@ func (e *engine) restore(snap core.Snapshot, now *fingerprint) (scheduler.Step, 
 	}
 	e.sched = sched
 	e.feedback = p.Feedback
+	if p.Answers != nil {
+		e.answers = p.Answers
+	}
 	return e.restorePending(p.Pending, step)
 }
 

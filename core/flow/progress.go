@@ -28,6 +28,7 @@ type progress struct {
 	KeepOutputs bool                       `json:"keep,omitempty"`
 	Outputs     []MethodOutput             `json:"outputs,omitempty"`
 	Pending     []*pending                 `json:"pending,omitempty"`  // open requests, oldest first
+	Answers     map[uint64][]string        `json:"answers,omitempty"`  // by Seq of calls in progress, to what they asked
 	Feedback    []Feedback                 `json:"feedback,omitempty"` // answered reviews of the run
 }
 
@@ -47,7 +48,7 @@ func (e *engine) encodeProgress() (json.RawMessage, error) {
 		progress: progress{
 			Version: progressVersion, Flow: e.flow, Run: e.runID, Writer: e.writer, Saves: e.saves, From: e.from,
 			Persist: e.cfg.persist, Scheduler: sched, Last: e.lastMethod, Latest: e.last,
-			KeepOutputs: e.keepOutputs, Outputs: e.outputs, Pending: e.pending, Feedback: e.feedback,
+			KeepOutputs: e.keepOutputs, Outputs: e.outputs, Pending: e.pending, Answers: e.answers, Feedback: e.feedback,
 		},
 		Methods: e.fingerprint.encoded,
 	})

@@ -13,6 +13,7 @@ import (
 func (e *engine) lose(losers []*scheduler.Activation) {
 	for _, a := range losers {
 		delete(e.held, a.Seq)
+		e.over(a.Seq)
 		e.due = slices.DeleteFunc(e.due, func(d *scheduler.Activation) bool { return d.Seq == a.Seq })
 		if call := e.calls[a.Seq]; call != nil {
 			call.lost = true

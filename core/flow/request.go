@@ -70,7 +70,8 @@ func Pending(ctx context.Context, store core.FlowPersistence, flowID string) ([]
 type pending struct {
 	Request
 
-	Seq    uint64 `json:"seq"` // of the call that waits
+	Seq    uint64 `json:"seq"`              // of the call that waits
+	Review bool   `json:"review,omitempty"` // it follows a method; else it was asked inside one
 	stored bool   // the head names it
 }
 
@@ -96,6 +97,12 @@ func (e *engine) find(id string) (*pending, error) {
 		return nil, fmt.Errorf("request %q: %w: %w", id, ErrAnswered, core.ErrConflict)
 	}
 	return nil, fmt.Errorf("request %q: the flow's newest run has no such request: %w", id, core.ErrNotFound)
+}
+
+// over withdraws the questions of a call that is over, and forgets their answers.
+func (e *engine) over(seq uint64) {
+	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool { return p.Seq == seq })
+	delete(e.answers, seq)
 }
 
 func (e *engine) close(p *pending) {

@@ -27,7 +27,7 @@ func (e *engine) review(ctx, methods context.Context, r callResult) scheduler.St
 	}
 	e.lose(step.Cancel)
 	m := e.methods[r.call.index]
-	p := &pending{Seq: r.call.seq, Request: Request{
+	p := &pending{Seq: r.call.seq, Review: true, Request: Request{
 		ID: r.call.id + "/review", Flow: e.flow, FlowID: e.flowID, Method: r.call.method, ActivationID: r.call.id,
 		Message: m.review.Message, Outcomes: m.review.names(), Default: string(m.review.Default),
 		Output: r.output, Metadata: m.review.Metadata, At: time.Now().UTC(),
@@ -75,7 +75,7 @@ func (e *engine) ask(ctx context.Context, call *activation, r *callResult) {
 		r.err = fmt.Errorf("request %q: its provider: %w", q.ID, r.err)
 		return
 	}
-	if !r.reply.Later {
+	if !r.reply.Later && call.asks.Review {
 		r.feedback, r.err = judge(ctx, e.methods[call.index].review, &q, r.reply)
 	}
 }
@@ -83,6 +83,9 @@ func (e *engine) ask(ctx context.Context, call *activation, r *callResult) {
 // replied takes in what a provider came back with.
 func (e *engine) replied(ctx context.Context, r callResult) scheduler.Step {
 	p := r.call.asks
+	if !slices.Contains(e.pending, p) {
+		return scheduler.Step{} // withdrawn meanwhile
+	}
 	if r.err == nil && r.reply.Later && !p.stored {
 		r.err = errLater
 	}
@@ -95,12 +98,20 @@ func (e *engine) replied(ctx context.Context, r callResult) scheduler.Step {
 		e.emit(ctx, MethodPaused{EventOrigin: e.origin(), Request: requests([]*pending{p})[0]})
 		return scheduler.Step{}
 	}
-	step, err := e.take(ctx, p, r.call.index, r.feedback)
+	step, err := e.answer(ctx, p, r.call.index, r.reply, r.feedback)
 	if err != nil {
 		e.fails(err)
 		return scheduler.Step{}
 	}
 	return step
+}
+
+// answer takes an answer in, whatever it is an answer to.
+func (e *engine) answer(ctx context.Context, p *pending, index int, reply Reply, fb Feedback) (scheduler.Step, error) {
+	if !p.Review {
+		return e.takeAnswer(ctx, p, reply)
+	}
+	return e.take(ctx, p, index, fb)
 }
 
 // take completes a reviewed method with its feedback. It is the one way, whether the answer
@@ -154,11 +165,13 @@ func (e *engine) claim(ctx context.Context, step *scheduler.Step) error {
 			return err
 		}
 		index, _ := e.graph.Index(p.Method)
-		fb, err := judge(ctx, e.methods[index].review, &p.Request, a.reply)
-		if err != nil {
-			return err
+		var fb Feedback
+		if p.Review {
+			if fb, err = judge(ctx, e.methods[index].review, &p.Request, a.reply); err != nil {
+				return err
+			}
 		}
-		next, err := e.take(ctx, p, index, fb)
+		next, err := e.answer(ctx, p, index, a.reply, fb)
 		if err != nil {
 			return err
 		}

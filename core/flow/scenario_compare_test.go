@@ -24,6 +24,14 @@ func pythonEvent(e flow.Event) string {
 		return "method_execution_started:" + e.Method
 	case flow.MethodFinished:
 		return "method_execution_finished:" + e.Method
+	case flow.RequestOpened:
+		if strings.Contains(e.Request.ID, "/ask-") {
+			return "flow_input_requested:" + e.Request.Method
+		}
+	case flow.RequestAnswered:
+		if strings.Contains(e.Feedback.Request, "/ask-") {
+			return "flow_input_received:" + e.Method
+		}
 	case flow.MethodPaused:
 		return "method_execution_paused:" + e.Request.Method
 	case flow.FlowPaused:
@@ -152,10 +160,15 @@ func (o *outcome) finishes() []string {
 }
 
 func (o *outcome) saves() []string {
-	out := []string{}
+	out, asked := []string{}, map[string]bool{}
 	for _, e := range o.log {
-		if e, ok := e.(flow.StateSaved); ok && e.Request == "" {
+		e, ok := e.(flow.StateSaved)
+		switch {
+		case ok && e.Request == "":
 			out = append(out, e.Method)
+		case ok && strings.Contains(e.Request, "/ask-") && !asked[e.Request]:
+			asked[e.Request] = true // it is stored again with its answer
+			out = append(out, "_ask_checkpoint")
 		}
 	}
 	return out

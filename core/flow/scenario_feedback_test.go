@@ -47,6 +47,17 @@ func pop(from map[string]any, key string) string {
 func (p *player) Request(_ context.Context, r flow.Request) (flow.Reply, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if strings.Contains(r.ID, "/ask-") {
+		list := items(p.sc.flow["ask_replies"])
+		if len(list) == 0 {
+			return flow.Reply{}, errors.New("the scenario has no reply left")
+		}
+		p.sc.flow["ask_replies"] = list[1:]
+		if m, fails := list[0].(map[string]any); fails {
+			return flow.Reply{}, fmt.Errorf("%v", m["$error"])
+		}
+		return flow.Reply{Text: pythonText(list[0])}, nil
+	}
 	i := slices.IndexFunc(p.sc.methods, func(m *step) bool { return m.name == r.Method })
 	config := p.sc.methods[i].feedback
 	if config["mode"] == "pause" {
@@ -56,6 +67,23 @@ func (p *player) Request(_ context.Context, r flow.Request) (flow.Reply, error) 
 		return flow.Reply{}, errors.New("the scenario has no reply left")
 	}
 	return flow.Reply{Text: pop(config, "replies")}, nil
+}
+
+// ask has the method ask and keeps the answer in the state. An error is no answer: a method of
+// a scenario goes on without.
+func (s *step) ask(ctx context.Context, run *flow.Run[doc]) error {
+	if s.asks == "" {
+		return nil
+	}
+	var value any
+	answer, err := run.Ask(ctx, s.asks)
+	switch {
+	case errors.Is(err, flow.ErrPaused), ctx.Err() != nil:
+		return err
+	case err == nil:
+		value = answer
+	}
+	return run.State().Update(func(st *doc) error { (*st)["answer"] = value; return nil })
 }
 
 // pauses reports whether some method of the scenario waits for an answer that comes later.

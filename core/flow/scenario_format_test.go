@@ -38,7 +38,8 @@ type step struct {
 	failsOn               []int
 	persist, persistGiven bool
 	feedback              map[string]any
-	asks, speaks          bool
+	asks                  string
+	speaks                bool
 }
 
 // locate finds a file whose name is relative to the directory that the tests were started
@@ -155,10 +156,7 @@ func (sc *scenario) lacks() string {
 		return chat
 	}
 	for _, m := range sc.methods {
-		switch {
-		case m.asks:
-			return asking
-		case m.speaks:
+		if m.speaks {
 			return chat
 		}
 	}
@@ -201,7 +199,8 @@ func newStep(v any) (*step, error) {
 		s.emit = append(s.emit, pythonText(l))
 	}
 	s.feedback, _ = m["feedback"].(map[string]any)
-	s.asks, s.speaks = m["asks"] != nil, m["says"] != nil
+	s.asks, _ = m["asks"].(string)
+	s.speaks = m["says"] != nil
 	return s, nil
 }
 

@@ -225,6 +225,9 @@ func (p *player) body(m *step, run *flow.Run[doc], ctx context.Context, payload 
 	if err := change(run, m.effects); err != nil {
 		return nil, err
 	}
+	if err := m.ask(ctx, run); err != nil {
+		return nil, err
+	}
 	if err := work(ctx, m, run.ActivationID()); err != nil {
 		return nil, err
 	}
