@@ -143,6 +143,12 @@ func (b *Builder[S]) add(m *methodSpec[S], opts []MethodOption) {
 	for _, o := range opts {
 		o.applyMethod(&m.methodConfig)
 	}
+	if m.review != nil {
+		m.misplaced = m.kind.isRouter()
+		if len(m.review.Outcomes) > 0 {
+			m.kind = map[kind]kind{startKind: startRouterKind, listenKind: routerKind, routerKind: routerKind, startRouterKind: startRouterKind}[m.kind]
+		}
+	}
 	b.methods = append(b.methods, m)
 }
 

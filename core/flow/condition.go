@@ -8,7 +8,7 @@ import (
 
 // A Condition says which events a method waits for. Events are names: each completed method
 // announces its own name, and a router also announces the label it chose. Handles and labels
-// are conditions, and Or, And, On and Any combine them; there are no others.
+// are conditions, and Or, FirstOf, And, On and Any combine them; there are no others.
 type Condition interface {
 	condition() *node
 }
@@ -61,12 +61,32 @@ func On[P any](name string) Trigger[P] {
 
 // Or is satisfied by the first of its alternatives, whose payload is delivered.
 //
-// A listener (not a router) that waits for an Or of two or more alternatives is a one-shot
+// A listener (not a router) that waits for an Or of two or more alternatives, or for a FirstOf, is a one-shot
 // join: once it has run, further alternatives are ignored until the flow comes around again,
 // that is, until a method that leads to the listener runs another time or a later router
 // emits one of its labels. An Or of one alternative is a plain trigger.
 func Or[P any](first Trigger[P], more ...Trigger[P]) Trigger[P] {
 	n := &node{op: scheduler.Or, children: []*node{childOf(first)}}
+	for _, t := range more {
+		n.children = append(n.children, childOf(t))
+	}
+	return trigger[P]{n}
+}
+
+// FirstOf is an Or whose members race: of those that one event starts together, the first
+// that completes wins. The contexts of the others end, with ErrLost as their cause; what they
+// do to the state or return counts no more, and nothing follows from them. Members that
+// different events start do not race, and FirstOf is a plain Or of them.
+//
+// A member that fails is out of the race, and its error does not matter if another one wins;
+// if all fail, the run fails with all their errors. What waits for the FirstOf is no part of
+// the race and never canceled by it. The run does not wait for the losers before it goes on,
+// but it does before it ends.
+//
+// Members are methods (handles or On), at least two: listeners, or starts without When. A
+// method can race in one FirstOf only.
+func FirstOf[P any](first, second Trigger[P], more ...Trigger[P]) Trigger[P] {
+	n := &node{op: scheduler.First, children: []*node{childOf(first), childOf(second)}}
 	for _, t := range more {
 		n.children = append(n.children, childOf(t))
 	}

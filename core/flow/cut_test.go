@@ -41,7 +41,7 @@ func TestARunThatIsCutEndsLikeOneThatIsNot(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			whole := newSubject(seed, never)
 			whole.toTheEnd(t)
-			for _, when := range []cutting{afterEachSave, beforeEachSave, once} {
+			for _, when := range []cutting{afterEachSave, beforeEachSave, once, atEachQuestion} {
 				cut := newSubject(seed, when)
 				cut.toTheEnd(t)
 				cuts += cut.cuts
@@ -66,6 +66,7 @@ const (
 	afterEachSave  cutting = "after each save"
 	beforeEachSave cutting = "before each save" // once for each; the method runs again
 	once           cutting = "once"
+	atEachQuestion cutting = "at each question" // every answer comes later, to another process
 )
 
 // world is the state of a random flow.
@@ -91,6 +92,8 @@ type subject struct {
 
 	mu     sync.Mutex
 	gate   map[uint64]chan struct{}
+	asked  []string // requests in the order in which they were first told
+	unsaid map[string]chan struct{}
 	begun  map[string]int // begins by activation
 	stored map[string]bool
 	wrong  []string
@@ -99,7 +102,7 @@ type subject struct {
 func newSubject(seed uint64, when cutting) *subject {
 	return &subject{
 		seed: seed, when: when, at: int(seed % 7), store: coretest.New(), tried: map[int]bool{},
-		gate: map[uint64]chan struct{}{}, begun: map[string]int{}, stored: map[string]bool{},
+		gate: map[uint64]chan struct{}{}, unsaid: map[string]chan struct{}{}, begun: map[string]int{}, stored: map[string]bool{},
 	}
 }
 
@@ -150,7 +153,7 @@ func (s *subject) process(t *testing.T) bool {
 	over := make(chan struct{})
 	go s.openGates(over)
 	opts := []flow.RunOption{
-		flow.WithStore(s), flow.KeepOutputs(), flow.MethodBudget(6),
+		flow.WithProvider(s), flow.WithStore(s), flow.KeepOutputs(), flow.MethodBudget(6),
 		flow.WithObserver(func(_ context.Context, e flow.Event) {
 			if f, ok := e.(flow.MethodFinished); ok {
 				s.stored[f.ActivationID] = true
@@ -160,10 +163,18 @@ func (s *subject) process(t *testing.T) bool {
 	if _, missing := s.store.LoadState(ctx, "flow"); missing != nil {
 		s.res, s.err = def.Kickoff(ctx, flow.Inputs{"id": "flow"}, append(opts, flow.Persist())...)
 	} else {
+		if open, err := flow.Pending(ctx, s.store, "flow"); err == nil && s.when == atEachQuestion && len(open) > 0 {
+			opts = append(opts, flow.Answer(open[0].ID, s.opinion(open[0])))
+			s.cuts++
+		}
 		s.res, s.err = def.Resume(ctx, "flow", opts...)
 	}
 	over <- struct{}{}
 	clear(s.gate)
+	clear(s.unsaid)
+	if s.err == nil && s.res.Paused {
+		return false
+	}
 	return ctx.Err() == nil || s.err == nil
 }
 
@@ -188,8 +199,9 @@ func (s *subject) openGates(over chan struct{}) {
 			close(s.gate[first])
 			delete(s.gate, first)
 		}
+		spoke := first == 0 && s.speak()
 		s.mu.Unlock()
-		if first == 0 {
+		if first == 0 && !spoke {
 			<-over
 			return
 		}
@@ -213,6 +225,47 @@ func (s *subject) wait(ctx context.Context, activation string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// speak lets the oldest question be answered, when no method can go on.
+func (s *subject) speak() bool {
+	for _, id := range s.asked {
+		if open, waits := s.unsaid[id]; waits {
+			close(open)
+			delete(s.unsaid, id)
+			return true
+		}
+	}
+	return false
+}
+
+// Request makes the subject the one who is asked.
+func (s *subject) Request(ctx context.Context, r flow.Request) (flow.Reply, error) {
+	if s.when == atEachQuestion {
+		return flow.Reply{Later: true}, nil
+	}
+	s.mu.Lock()
+	if !slices.Contains(s.asked, r.ID) {
+		s.asked = append(s.asked, r.ID)
+	}
+	open := make(chan struct{})
+	s.unsaid[r.ID] = open
+	s.mu.Unlock()
+	select {
+	case <-open:
+		return s.opinion(r), nil
+	case <-ctx.Done():
+		return flow.Reply{}, ctx.Err()
+	}
+}
+
+// opinion is what people think of a request, wherever and whenever they are asked.
+func (s *subject) opinion(r flow.Request) flow.Reply {
+	n := hash(s.seed, r.Method, r.Message, string(r.Output))
+	if len(r.Outcomes) == 0 {
+		return flow.Reply{Text: strconv.FormatUint(n%100, 10)}
+	}
+	return flow.Reply{Text: r.Outcomes[n%uint64(len(r.Outcomes))]}
 }
 
 // check looks at the runs of the methods.
@@ -253,15 +306,21 @@ func randomFlow(s *subject) (*flow.Definition[world], error) {
 	for i := range names {
 		names[i] = "m" + strconv.Itoa(i)
 	}
+	roles := make([]int, n) // 0: start, 1 and 2: router, else listener
+	for i := range roles[1:] {
+		roles[i+1] = r.IntN(6)
+	}
+	racers := racersOf(names, roles)
 	for i, name := range names {
 		on := randomCondition(r, names, name, 2)
-		var opts []flow.MethodOption
-		role := r.IntN(5)
-		if role == 0 {
-			opts = append(opts, flow.When(on))
+		if two := slices.DeleteFunc(slices.Clone(racers), func(n string) bool { return n == name }); len(two) > 1 && r.IntN(3) == 0 {
+			on = flow.Or[any](flow.FirstOf(flow.On[any](two[0]), flow.On[any](two[1])), on)
+			racers = slices.DeleteFunc(racers, func(n string) bool { return n == two[0] || n == two[1] })
 		}
-		if i == 0 {
-			role, opts = 0, nil
+		var opts []flow.MethodOption
+		role := roles[i]
+		if role == 0 && i > 0 {
+			opts = append(opts, flow.When(on))
 		}
 		switch role {
 		case 0:
@@ -273,10 +332,32 @@ func randomFlow(s *subject) (*flow.Definition[world], error) {
 				return flow.To(label, any(acc)), err
 			}, on)
 		default:
-			flow.Listen(b, name, func(ctx context.Context, run *flow.Run[world], in any) (int, error) { return s.method(ctx, run, in) }, on)
+			if role == 3 {
+				opts = append(opts, randomReview(r))
+			}
+			flow.Listen(b, name, func(ctx context.Context, run *flow.Run[world], in any) (int, error) { return s.method(ctx, run, in) }, on, opts...)
 		}
 	}
 	return b.Build()
+}
+
+// racersOf returns the listeners, in the order in which they are paired to race.
+func racersOf(names []string, roles []int) []string {
+	var out []string
+	for i, name := range names {
+		if roles[i] > 3 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// randomReview has outcomes or none.
+func randomReview(r *rand.Rand) flow.Review {
+	if r.IntN(2) == 0 {
+		return flow.Review{Message: "what of it?"}
+	}
+	return flow.Review{Message: "which one?", Outcomes: []flow.Label[flow.Feedback]{"u", "v"}}
 }
 
 func randomCondition(r *rand.Rand, names []string, self string, depth int) flow.Trigger[any] {
@@ -286,6 +367,9 @@ func randomCondition(r *rand.Rand, names []string, self string, depth int) flow.
 			return flow.And(x, y)
 		}
 		return flow.Or(x, y)
+	}
+	if r.IntN(6) == 0 {
+		return flow.Any(flow.Label[flow.Feedback]([]string{"u", "v"}[r.IntN(2)]))
 	}
 	if r.IntN(3) == 0 {
 		return flow.Label[any]([]string{"x", "y", "z"}[r.IntN(3)])

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weirflow/weir/core/flow/internal/scheduler"
 )
@@ -28,6 +29,10 @@ type method struct {
 	name    string
 	persist persistMode
 	budget  int
+	emits   []labelSpec
+	timeout time.Duration
+	retry   Retry
+	review  *Review
 	call    func(ctx context.Context, a *activation) (result, committer, error)
 }
 
@@ -103,7 +108,7 @@ func compileCondition(n *node) *scheduler.Cond {
 func bind[S any](spec *methodSpec[S]) method {
 	m := *spec // a later change of the builder does not reach it
 	return method{
-		name: m.name, persist: m.persist, budget: m.budget,
+		name: m.name, persist: m.persist, budget: m.budget, emits: m.emits, timeout: m.timeout, retry: m.retry, review: m.review,
 		call: func(ctx context.Context, a *activation) (result, committer, error) {
 			run := &Run[S]{call: a}
 			run.state.call = a
@@ -169,16 +174,25 @@ func (r Route) outcome(declared []labelSpec, err error) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	if r.label != "" && len(declared) > 0 {
-		names := make([]string, len(declared))
-		for i, l := range declared {
-			names[i] = l.name
-		}
-		if !slices.Contains(names, r.label) {
-			return result{}, &UndeclaredLabelError{Label: r.label, Declared: names}
-		}
+	if err := checkLabel(r.label, declared); err != nil {
+		return result{}, err
 	}
 	res, err := outcome(r.payload, nil)
 	res.label = r.label
 	return res, err
+}
+
+// checkLabel refuses a label that is not among those declared, if any are.
+func checkLabel(label string, declared []labelSpec) error {
+	if label == "" || len(declared) == 0 {
+		return nil
+	}
+	names := make([]string, len(declared))
+	for i, l := range declared {
+		names[i] = l.name
+	}
+	if slices.Contains(names, label) {
+		return nil
+	}
+	return &UndeclaredLabelError{Label: label, Declared: names}
 }

@@ -39,6 +39,7 @@ const (
 	ForeignHandle   Code = "foreign handle"     // a handle of another builder
 	MisplacedOption Code = "misplaced option"   // an option that the method's role does not know
 	ManyOutputs     Code = "several outputs"    // more than one method with the option Output
+	Racers          Code = "racers"             // a FirstOf of what cannot race
 	StateNoObject   Code = "state is no object" // a state that does not encode to a JSON object
 )
 

@@ -37,20 +37,32 @@ type engine struct {
 	outputs     []MethodOutput
 	keepOutputs bool
 	eventSeq    uint64
+	pending     []*pending
+	feedback    []Feedback
+	answers     map[uint64][]string // by Seq of calls that are not over, to the questions inside them
+	untold      []*pending          // are to be told again
+	opened      bool                // FlowStarted was emitted
+	early       []Event             // what happened before
 
 	mu        sync.RWMutex
 	committed json.RawMessage
 	version   uint64 // counts the changes of committed in this process
 	last      map[string]json.RawMessage
 
-	results  chan callResult
-	idle     chan *activation // to a goroutine that has nothing to do
-	waiting  atomic.Int32     // such goroutines
-	workers  sync.WaitGroup
-	inFlight int
-	cut      context.CancelCauseFunc // ends the methods' context
-	errs     []error                 // why the run fails
-	unsaved  bool                    // a save failed; nothing is saved from then on
+	results     chan callResult
+	idle        chan *activation // to a goroutine that has nothing to do
+	waiting     atomic.Int32     // such goroutines
+	workers     sync.WaitGroup
+	inFlight    int
+	asking      int                     // of inFlight, questions to the provider
+	due         []*scheduler.Activation // wait for others to end
+	calls       map[uint64]*activation  // by Seq, those in flight
+	held        map[uint64]*MethodError // by Seq, failures of members of undecided races
+	cut         context.CancelCauseFunc // ends the methods' context
+	errs        []error                 // why the run fails
+	paused      bool                    // the run ended because all that is left is to wait
+	interrupted bool                    // somebody who was asked did not answer
+	unsaved     bool                    // a save failed; nothing is saved from then on
 }
 
 // activation is one call of a method, as its Run sees it.
@@ -63,14 +75,25 @@ type activation struct {
 	seq     uint64
 	index   int
 	payload json.RawMessage
+
+	racing *scheduler.Activation   // in a race, else nil
+	ctx    context.Context         // of a racing call: ends when the race is lost; else nil
+	stop   context.CancelCauseFunc // ends ctx
+	lost   bool                    // for the run's goroutine
+	dialog dialog                  // with people, inside the method
+	asks   *pending                // not a call, but a question to the provider
 }
 
 // callResult is how a method's goroutine reports.
 type callResult struct {
 	call *activation
 	result
-	updates committer
-	err     error
+	updates  committer
+	err      error
+	reply    Reply    // to a question
+	feedback Feedback // what reply means
+	paused   bool     // the call waits for an answer
+	note     *note    // not the end of a call, but something to be done for one
 }
 
 // errCut is the cause of the end of a method's context when the run is cut short because of
@@ -91,8 +114,12 @@ func (e *engine) limits() scheduler.Limits {
 // open announces the run.
 func (e *engine) open(ctx context.Context, started FlowStarted) {
 	e.keepOutputs = e.keepOutputs || e.cfg.keepOutputs
-	started.EventOrigin = e.origin()
+	e.opened = true
 	e.emit(ctx, started)
+	for _, ev := range e.early {
+		e.emit(ctx, ev)
+	}
+	e.early = nil
 }
 
 // run executes step and all that follows. When it returns no goroutine of the run is left,
@@ -101,28 +128,44 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 	methods, cut := context.WithCancelCause(ctx)
 	e.cut = cut
 	e.results, e.idle = make(chan callResult), make(chan *activation)
+	e.calls, e.held = map[uint64]*activation{}, map[uint64]*MethodError{}
 	defer func() {
 		cut(errCut)
-		for ; e.inFlight > 0; e.inFlight-- {
-			<-e.results
+		for e.inFlight > 0 {
+			if r := <-e.results; r.note != nil {
+				r.note.refuse()
+				continue
+			}
+			e.inFlight--
 		}
 		close(e.idle)
 		e.workers.Wait()
 	}()
 	e.execute(ctx, methods, step)
+	for _, p := range e.untold {
+		index, _ := e.graph.Index(p.Method)
+		e.consult(ctx, methods, p, index)
+	}
 	for e.inFlight > 0 {
 		r := <-e.results
-		e.inFlight--
-		if next, ok := e.settle(ctx, r); ok {
-			e.execute(ctx, methods, next)
+		if r.note != nil {
+			r.note.take(ctx)
+			continue
 		}
+		e.inFlight--
+		delete(e.calls, r.call.seq)
+		e.execute(ctx, methods, e.settle(ctx, methods, r))
 	}
-	if ctx.Err() != nil && len(e.sched.Active()) > 0 {
+	if ctx.Err() != nil && len(e.sched.Active()) > 0 && (e.interrupted || !e.pauses()) {
 		e.errs = append(e.errs, fail("run", e.flowID, ended(ctx)))
 	}
-	if err := errors.Join(e.errs...); err != nil {
+	if err := e.failure(); err != nil {
 		e.emit(ctx, FlowFailed{EventOrigin: e.origin(), Err: err})
 		return err
+	}
+	if e.paused = e.pauses(); e.paused {
+		e.emit(ctx, FlowPaused{EventOrigin: e.origin(), Requests: requests(e.pending)})
+		return nil
 	}
 	e.emit(ctx, FlowFinished{EventOrigin: e.origin(), Output: e.finalOutput(), State: slices.Clone(e.committed)})
 	return nil
@@ -134,29 +177,49 @@ func (e *engine) fails(err error) {
 	e.cut(errCut)
 }
 
-// execute starts methods, unless the run is failing: then they stay due.
+// execute starts methods as far as the limit of concurrency allows, unless the run is
+// failing: then they stay due.
 func (e *engine) execute(ctx, methods context.Context, step scheduler.Step) {
 	for _, r := range step.Refused {
 		e.fails(&BudgetError{Flow: e.flow, FlowID: e.flowID, Method: e.methods[r.Method].name, Limit: r.Limit, OfRun: r.OfRun})
 	}
-	for _, a := range step.Start {
+	e.due = append(e.due, step.Start...)
+	for len(e.due) > 0 && (e.cfg.concurrency < 1 || e.inFlight-e.asking < e.cfg.concurrency) {
 		if len(e.errs) > 0 || ctx.Err() != nil {
 			return
 		}
-		call := &activation{
-			engine: e, flowID: e.flowID, method: e.methods[a.Method].name, number: a.Call,
-			id: fmt.Sprintf("%s-%d", e.runID, a.Seq), seq: a.Seq, index: a.Method, payload: a.Payload,
-		}
+		a := e.due[0]
+		e.due = slices.Delete(e.due, 0, 1)
+		call := e.newCall(methods, a)
 		e.emit(ctx, MethodStarted{
 			EventOrigin: e.origin(), Method: call.method, ActivationID: call.id, Call: call.number, Payload: slices.Clone(a.Payload),
 		})
-		e.inFlight++
-		select {
-		case e.idle <- call:
-		default:
-			e.workers.Go(func() { e.work(methods, call) })
-		}
+		e.begin(methods, call)
 	}
+}
+
+// begin gives a call to a goroutine.
+func (e *engine) begin(methods context.Context, call *activation) {
+	e.inFlight++
+	select {
+	case e.idle <- call:
+	default:
+		e.workers.Go(func() { e.work(methods, call) })
+	}
+}
+
+func (e *engine) newCall(methods context.Context, a *scheduler.Activation) *activation {
+	call := &activation{
+		engine: e, flowID: e.flowID, method: e.methods[a.Method].name, number: a.Call,
+		id: fmt.Sprintf("%s-%d", e.runID, a.Seq), seq: a.Seq, index: a.Method, payload: a.Payload,
+	}
+	if a.Race != 0 {
+		call.racing = a
+		call.ctx, call.stop = context.WithCancelCause(methods)
+	}
+	call.dialog.recorded = slices.Clone(e.answers[a.Seq])
+	e.calls[a.Seq] = call
+	return call
 }
 
 // maxIdle is how many goroutines of a run wait for the next call instead of ending. Few are
@@ -184,35 +247,64 @@ func (e *engine) perform(ctx context.Context, call *activation) {
 		if p := recover(); p != nil {
 			r.err = &PanicError{Value: p, Stack: debug.Stack()}
 		}
+		r.paused = call.dialog.end()
+		if call.stop != nil {
+			call.stop(nil)
+		}
 		e.results <- r
 	}()
-	r.result, r.updates, r.err = e.methods[call.index].call(ctx, call)
+	if call.ctx != nil {
+		ctx = call.ctx
+	}
+	if call.asks != nil {
+		r.err = nil
+		e.ask(ctx, call, &r)
+		return
+	}
+	r.result, r.updates, r.err = e.attempts(ctx, call)
 }
 
 // settle takes the end of a call in: commit, schedule, save, announce. It returns what is to
 // start next.
-func (e *engine) settle(ctx context.Context, r callResult) (scheduler.Step, bool) {
+func (e *engine) settle(ctx, methods context.Context, r callResult) scheduler.Step {
+	if r.call.asks != nil {
+		e.asking--
+		return e.replied(ctx, r)
+	}
+	if r.call.lost {
+		e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Err: ErrLost, Canceled: true})
+		return scheduler.Step{}
+	}
+	if r.paused {
+		e.suspend(ctx, r.call)
+		return scheduler.Step{}
+	}
 	if r.err == nil {
 		r.err = e.commit(&r)
 	}
 	if r.err != nil {
 		e.failed(ctx, r)
-		return scheduler.Step{}, false
+		return scheduler.Step{}
+	}
+	e.over(r.call.seq)
+	if e.methods[r.call.index].review != nil {
+		return e.review(ctx, methods, r)
 	}
 	step, err := e.sched.Complete(r.call.seq, r.output, r.label)
 	if err != nil {
 		e.fails(fail("run", e.flowID, err))
-		return step, false
+		return scheduler.Step{}
 	}
+	e.lose(step.Cancel)
 	e.record(r)
 	if err := e.save(ctx, r.call.method, r.call.index); err != nil {
 		e.fails(&SaveError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, Err: err})
-		return step, false
+		return scheduler.Step{}
 	}
 	e.emit(ctx, MethodFinished{
 		EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Output: slices.Clone(r.output), Label: r.label,
 	})
-	return step, true
+	return step
 }
 
 // failed takes a call that returned an error in. A call that only obeyed the end of its
@@ -222,7 +314,11 @@ func (e *engine) failed(ctx context.Context, r callResult) {
 	canceled := obeyed && (len(e.errs) > 0 || ctx.Err() != nil)
 	err := &MethodError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, ActivationID: r.call.id, Err: r.err}
 	e.emit(ctx, MethodFailed{EventOrigin: e.origin(), Method: err.Method, ActivationID: err.ActivationID, Err: r.err, Canceled: canceled})
-	if !canceled {
+	switch {
+	case canceled:
+	case r.call.racing != nil:
+		e.hold(r.call, err)
+	default:
 		e.fails(err)
 	}
 }
@@ -302,6 +398,10 @@ func (e *engine) origin() EventOrigin {
 }
 
 func (e *engine) emit(ctx context.Context, ev Event) {
+	if !e.opened {
+		e.early = append(e.early, ev)
+		return
+	}
 	for _, o := range e.cfg.observers {
 		o(ctx, ev)
 	}

@@ -118,6 +118,10 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("flow %q (id %q): the definition changed since it was saved: %s; resume it with the old program, or with AcceptChanges", e.Flow, e.FlowID, strings.Join(what, ", "))
 }
 
+// ErrLost is the cause of the end of a method's context when another member of its FirstOf
+// was first.
+var ErrLost = errors.New("another method of the race was first")
+
 // errNoStore is returned for an option that needs a store when there is none.
 var errNoStore = errors.New("there is no store; give the run one with WithStore")
 

@@ -67,19 +67,57 @@ type MethodFinished struct {
 	Label        string // what a router chose
 }
 
+// RequestOpened tells that a request to a person is open, and stored if the run has a store,
+// before the provider is told.
+type RequestOpened struct {
+	EventOrigin
+	Request Request
+}
+
+// RequestAnswered tells that an answer was taken and, if the request was stored, that this is
+// stored.
+type RequestAnswered struct {
+	EventOrigin
+	Method   string
+	Feedback Feedback
+}
+
+// MethodPaused tells that a method waits for an answer that comes later.
+type MethodPaused struct {
+	EventOrigin
+	Request Request
+}
+
+// FlowPaused is the last event of a run that has nothing left to do but to wait.
+type FlowPaused struct {
+	EventOrigin
+	Requests []Request
+}
+
 // MethodFailed tells that a method returned an error.
 type MethodFailed struct {
 	EventOrigin
 	Method       string
 	ActivationID string
 	Err          error
-	Canceled     bool // it stopped because the run was cut short, not by a fault of its own
+	Canceled     bool // it stopped because the run was cut short or it lost a race, not by a fault of its own
+}
+
+// MethodRetrying tells that an attempt at a method failed and that another one follows.
+type MethodRetrying struct {
+	EventOrigin
+	Method       string
+	ActivationID string
+	Err          error
+	Attempt      int           // the one that failed, from 1
+	Wait         time.Duration // until the next
 }
 
 // StateSaved tells that a completion was stored.
 type StateSaved struct {
 	EventOrigin
 	Method   string
+	Request  string // the request whose opening or answer was stored, if not the completion of Method
 	Revision core.Revision
 	Bytes    int // size of state and progress, after the store's reducer
 }

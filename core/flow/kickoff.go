@@ -31,6 +31,9 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 	if err := d.needStore(&cfg); err != nil {
 		return nil, fail("kickoff", "", err)
 	}
+	if len(cfg.answers) > 0 {
+		return nil, fail("kickoff", "", errors.New("Answer is for Resume"))
+	}
 	h, err := d.hydrate(ctx, in, &cfg)
 	if err != nil {
 		return nil, err
@@ -45,7 +48,7 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 		e.runID = derivedRunID(&h)
 	}
 	e.sched = scheduler.NewState(d.graph, e.limits())
-	e.open(ctx, FlowStarted{RestoredFrom: h.from, State: slices.Clone(h.state)})
+	e.open(ctx, FlowStarted{EventOrigin: e.origin(), RestoredFrom: h.from, State: slices.Clone(h.state)})
 	err = e.run(ctx, e.sched.Kickoff())
 	return d.result(e, err)
 }
@@ -80,24 +83,52 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 	if cfg.restoring {
 		return nil, fail("resume", flowID, errors.New("RestoreFrom is for Kickoff; a resumed flow has its state already"))
 	}
+	if len(cfg.answers) > 1 {
+		return nil, fail("resume", flowID, errors.New("there are several answers; give them one after another"))
+	}
+	for attempt := 1; ; attempt++ {
+		e, step, err := d.reload(ctx, flowID, &cfg)
+		if err != nil {
+			return nil, fail("resume", flowID, err)
+		}
+		if step.Finished && len(cfg.answers) == 0 {
+			return d.result(e, nil)
+		}
+		started := FlowStarted{EventOrigin: e.origin(), Resumed: true, State: slices.Clone(e.committed)}
+		err = e.claim(ctx, &step)
+		if errors.Is(err, core.ErrConflict) && !errors.Is(err, ErrAnswered) && attempt < maxClaims {
+			continue // the flow went on meanwhile; the request may still be open
+		}
+		if err != nil {
+			return nil, fail("resume", flowID, err)
+		}
+		if len(cfg.answers) == 0 && cfg.provider != nil {
+			e.untold = slices.Clone(e.pending)
+		}
+		e.open(ctx, started)
+		err = e.run(ctx, step)
+		return d.result(e, err)
+	}
+}
+
+// maxClaims is how often an answer is tried while the flow goes on under another process.
+const maxClaims = 20
+
+// reload makes an engine of what is stored.
+func (d *Definition[S]) reload(ctx context.Context, flowID string, cfg *runConfig) (*engine, scheduler.Step, error) {
 	snap, err := cfg.store.LoadState(ctx, flowID)
 	if err != nil {
-		return nil, fail("resume", flowID, err)
+		return nil, scheduler.Step{}, err
 	}
-	e := d.newEngine(&cfg)
+	e := d.newEngine(cfg)
 	step, err := e.restore(snap, &d.fingerprint)
 	if err != nil {
-		return nil, fail("resume", flowID, err)
+		return nil, step, err
 	}
 	if err := decodeJSON(snap.State, new(S)); err != nil {
-		return nil, fail("resume", flowID, fmt.Errorf("the stored state does not fit the flow's: %w", err))
+		return nil, step, fmt.Errorf("the stored state does not fit the flow's: %w", err)
 	}
-	if step.Finished {
-		return d.result(e, nil)
-	}
-	e.open(ctx, FlowStarted{Resumed: true, State: slices.Clone(snap.State)})
-	err = e.run(ctx, step)
-	return d.result(e, err)
+	return e, step, nil
 }
 
 // needStore refuses persistence without a store before anything runs.
@@ -120,7 +151,7 @@ func (d *Definition[S]) newEngine(cfg *runConfig) *engine {
 	return &engine{
 		flow: d.name, methods: d.methods, graph: d.graph, output: d.output,
 		fingerprint: &d.fingerprint, cfg: cfg,
-		writer: newUUID(), last: map[string]json.RawMessage{},
+		writer: newUUID(), last: map[string]json.RawMessage{}, answers: map[uint64][]string{},
 	}
 }
 
@@ -128,7 +159,8 @@ func (d *Definition[S]) newEngine(cfg *runConfig) *engine {
 func (d *Definition[S]) result(e *engine, runErr error) (*Result[S], error) {
 	r := &Result[S]{
 		FlowID: e.flowID, Outputs: e.outputs, Completed: make(map[string]int),
-		Revision: e.revision, Finished: runErr == nil, last: e.last, Output: e.finalOutput(),
+		Revision: e.revision, Finished: runErr == nil && !e.paused, Paused: e.paused && runErr == nil, last: e.last, Output: e.finalOutput(),
+		Pending: requests(e.pending), Feedback: slices.Clone(e.feedback),
 	}
 	for i := range d.methods {
 		if n := e.sched.Completed(i); n > 0 {
@@ -169,5 +201,28 @@ func (e *engine) restore(snap core.Snapshot, now *fingerprint) (scheduler.Step, 
 		return step, fmt.Errorf("%w: %w", core.ErrCorrupt, err)
 	}
 	e.sched = sched
-	return step, nil
+	e.feedback = p.Feedback
+	if p.Answers != nil {
+		e.answers = p.Answers
+	}
+	return e.restorePending(p.Pending, step)
+}
+
+// restorePending takes the open requests over and has their calls wait, also one that was in
+// flight when the process died. Those of calls that are gone with their methods are dropped.
+func (e *engine) restorePending(list []*pending, step scheduler.Step) (scheduler.Step, error) {
+	for _, p := range list {
+		if err := e.sched.Park(p.Seq); err != nil && !e.cfg.acceptChanges {
+			return step, fmt.Errorf("%w: request %q: %w", core.ErrCorrupt, p.ID, err)
+		} else if err == nil {
+			p.stored, p.FlowID = true, e.flowID
+			e.pending = append(e.pending, p)
+		}
+	}
+	for _, a := range e.sched.Active() {
+		if a.Waiting && !slices.ContainsFunc(e.pending, func(p *pending) bool { return p.Seq == a.Seq }) {
+			return step, fmt.Errorf("%w: call %d waits for no request", core.ErrCorrupt, a.Seq)
+		}
+	}
+	return e.sched.Restart(), nil
 }

@@ -21,6 +21,11 @@ type methodConfig struct {
 	budget   int
 	persist  persistMode
 	isOutput bool
+	timeout  time.Duration
+	retry    Retry
+	review   *Review
+
+	misplaced bool // the review of a router
 }
 
 type persistMode int
@@ -101,6 +106,10 @@ type runConfig struct {
 	methodBudget  int
 	saveRetry     SaveRetry
 	observers     []Observer
+	hooks         []Hooks
+	concurrency   int
+	provider      Provider
+	answers       []answer
 }
 
 func newRunConfig(opts []RunOption) runConfig {

@@ -8,8 +8,9 @@ import (
 )
 
 // progressVersion is the format of Snapshot.Progress. A program refuses a newer one; fields
-// that it does not know in a version it does are ignored.
-const progressVersion = 1
+// that it does not know in a version it does are ignored. Format 2 added requests, feedback
+// and races, none of which progress in format 1 has.
+const progressVersion = 2
 
 // progress is what is stored beside the state: everything the run needs to go on.
 type progress struct {
@@ -26,6 +27,9 @@ type progress struct {
 	Latest      map[string]json.RawMessage `json:"latest,omitempty"` // newest output by method
 	KeepOutputs bool                       `json:"keep,omitempty"`
 	Outputs     []MethodOutput             `json:"outputs,omitempty"`
+	Pending     []*pending                 `json:"pending,omitempty"`  // open requests, oldest first
+	Answers     map[uint64][]string        `json:"answers,omitempty"`  // by Seq of calls in progress, to what they asked
+	Feedback    []Feedback                 `json:"feedback,omitempty"` // answered reviews of the run
 }
 
 // encodedProgress is progress with the parts that are encoded already.
@@ -44,7 +48,7 @@ func (e *engine) encodeProgress() (json.RawMessage, error) {
 		progress: progress{
 			Version: progressVersion, Flow: e.flow, Run: e.runID, Writer: e.writer, Saves: e.saves, From: e.from,
 			Persist: e.cfg.persist, Scheduler: sched, Last: e.lastMethod, Latest: e.last,
-			KeepOutputs: e.keepOutputs, Outputs: e.outputs,
+			KeepOutputs: e.keepOutputs, Outputs: e.outputs, Pending: e.pending, Answers: e.answers, Feedback: e.feedback,
 		},
 		Methods: e.fingerprint.encoded,
 	})

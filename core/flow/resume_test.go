@@ -75,6 +75,10 @@ func TestResumeRefuses(t *testing.T) {
 	edit("newer scheduler", func(p map[string]any) { p["scheduler"].(map[string]any)["v"] = 99 })
 	edit("damaged", func(p map[string]any) { p["scheduler"] = []int{1} })
 	edit("no version", func(p map[string]any) { delete(p, "v") })
+	edit("damaged request", func(p map[string]any) { p["pending"] = []any{map[string]any{"id": "x", "seq": 77}} })
+	edit("no request", func(p map[string]any) {
+		p["scheduler"].(map[string]any)["active"].([]any)[0].(map[string]any)["waits"] = true
+	})
 	edit("damaged call", func(p map[string]any) {
 		p["scheduler"].(map[string]any)["active"].([]any)[0].(map[string]any)["seq"] = 1e6
 	})
@@ -97,6 +101,8 @@ func TestResumeRefuses(t *testing.T) {
 		{"damaged", "", core.ErrCorrupt},
 		{"no version", "", core.ErrCorrupt},
 		{"damaged call", "", core.ErrCorrupt},
+		{"damaged request", "request", core.ErrCorrupt},
+		{"no request", "waits for no request", core.ErrCorrupt},
 		{"misfit", "does not fit", nil},
 	} {
 		res, err := def.Resume(t.Context(), c.id, flow.WithStore(store))
@@ -275,5 +281,22 @@ func TestAConflictEndsTheContextOfTheRun(t *testing.T) {
 	}
 	if want := "FlowStarted MethodStarted:a MethodStarted:b SaveFailed:a MethodFailed:b FlowFailed"; rec.names() != want {
 		t.Errorf("events %s", rec.names())
+	}
+}
+
+// What a program stored that knew neither races nor requests is resumed.
+func TestTheFirstFormatOfProgressIsResumed(t *testing.T) {
+	store := coretest.New()
+	crash(t, store, "x")
+	snap, _ := store.LoadState(t.Context(), "x")
+	var p map[string]any
+	_ = json.Unmarshal(snap.Progress, &p)
+	p["v"], p["scheduler"].(map[string]any)["v"] = 1, 1
+	snap.Progress, _ = json.Marshal(p)
+	if _, err := store.SaveState(t.Context(), snap); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := chain(t, "a", "b").Resume(t.Context(), "x", flow.WithStore(store)); err != nil || !res.Finished {
+		t.Errorf("%+v, %v", res, err)
 	}
 }

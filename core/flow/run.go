@@ -81,8 +81,19 @@ type Result[S any] struct {
 	// Revision is the one the run saved last, or began with. Zero if nothing is stored.
 	Revision core.Revision
 
-	// Finished reports that nothing is left to do. It is false for a run that failed.
+	// Finished reports that nothing is left to do. It is false for a run that failed or
+	// paused.
 	Finished bool
+
+	// Paused reports that all that is left is to wait for answers to the requests in Pending.
+	// Resume with an Answer goes on. A pause is no error.
+	Paused bool
+
+	// Pending holds the open requests, oldest first, whether the run paused or failed.
+	Pending []Request
+
+	// Feedback is the history of the run: every answered Review, resumes included.
+	Feedback []Feedback
 
 	last map[string]json.RawMessage
 }

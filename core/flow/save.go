@@ -32,6 +32,12 @@ func (e *engine) save(ctx context.Context, method string, index int) error {
 	if !e.persists(index) {
 		return nil
 	}
+	return e.write(ctx, method, "")
+}
+
+// write stores the state and the progress. It names the request that it is for, unless it is
+// for a completion.
+func (e *engine) write(ctx context.Context, method, request string) error {
 	if e.unsaved {
 		return errUnsaved
 	}
@@ -54,7 +60,7 @@ func (e *engine) save(ctx context.Context, method string, index int) error {
 	if saved.State != nil {
 		state = saved.State
 	}
-	e.emit(ctx, StateSaved{EventOrigin: e.origin(), Method: method, Revision: saved.Revision, Bytes: len(state) + len(progress)})
+	e.emit(ctx, StateSaved{EventOrigin: e.origin(), Method: method, Request: request, Revision: saved.Revision, Bytes: len(state) + len(progress)})
 	if len(saved.Pruned) > 0 {
 		e.emit(ctx, MessagesPruned{EventOrigin: e.origin(), Method: method, Pruned: saved.Pruned})
 	}

@@ -43,14 +43,17 @@ func (sc *scenario) add(b *flow.Builder[doc], m *step, body func(*step, *flow.Ru
 	if m.persistGiven {
 		opts = append(opts, map[bool]flow.MethodOption{true: flow.Persist(), false: flow.NoPersist()}[m.persist])
 	}
-	if m.router && len(m.labels()) > 0 {
+	if m.feedback != nil {
+		opts = append(opts, m.review(sc))
+	}
+	if m.router && m.feedback == nil && len(m.labels()) > 0 {
 		labels := make([]flow.Condition, 0, len(m.labels()))
 		for _, l := range m.labels() {
-			labels = append(labels, flow.Label[any](l))
+			labels = append(labels, sc.label(l))
 		}
 		opts = append(opts, flow.Emits(labels...))
 	}
-	isStart := m.start != nil && m.start != false && m.start != ""
+	isStart := m.starts()
 	on := m.listen
 	if isStart {
 		on = m.start
@@ -58,6 +61,9 @@ func (sc *scenario) add(b *flow.Builder[doc], m *step, body func(*step, *flow.Ru
 	var trigger flow.Trigger[any]
 	if on != nil && on != true {
 		t, err := sc.condition(on)
+		if racers := sc.racers(m); len(racers) > 1 {
+			t, err = sc.race(m, racers)
+		}
 		if err != nil {
 			return fmt.Errorf("method %q: %w", m.name, err)
 		}
@@ -75,16 +81,26 @@ func (sc *scenario) add(b *flow.Builder[doc], m *step, body func(*step, *flow.Ru
 		return flow.To(flow.Label[any](pythonText(out)), out), nil
 	}
 	switch {
-	case isStart && m.router:
+	case isStart && m.router && m.feedback == nil:
 		flow.StartRouter(b, m.name, func(ctx context.Context, run *flow.Run[doc]) (flow.Route, error) { return route(ctx, run, nil) }, opts...)
 	case isStart:
 		flow.Start(b, m.name, func(ctx context.Context, run *flow.Run[doc]) (any, error) { return value(ctx, run, nil) }, opts...)
-	case m.router:
+	case m.router && m.feedback == nil:
 		flow.Router(b, m.name, route, trigger, opts...)
 	default:
 		flow.Listen(b, m.name, value, trigger, opts...)
 	}
 	return nil
+}
+
+// label is an event that is no method, with its payload's type if it is an outcome.
+func (sc *scenario) label(name string) flow.Trigger[any] {
+	for _, m := range sc.methods {
+		if slices.Contains(items(m.feedback["emit"]), any(name)) {
+			return flow.Any(flow.Label[flow.Feedback](name))
+		}
+	}
+	return flow.Label[any](name)
 }
 
 // condition turns a COND of the file into one of this package.
@@ -93,7 +109,7 @@ func (sc *scenario) condition(v any) (flow.Trigger[any], error) {
 		if slices.ContainsFunc(sc.methods, func(m *step) bool { return m.name == name }) {
 			return flow.On[any](name), nil
 		}
-		return flow.Label[any](name), nil
+		return sc.label(name), nil
 	}
 	m, _ := v.(map[string]any)
 	and, isAnd := m["and"].([]any)

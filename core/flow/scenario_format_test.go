@@ -23,21 +23,23 @@ type scenario struct {
 
 // step is one method of a scenario.
 type step struct {
-	name                   string
-	start, listen          any // true, a condition, or nil
-	router, param, blocks  bool
-	delay                  time.Duration
-	effects, effectsAfter  []any
-	returns                any
-	returnsByCall          []any
-	returnsFmt             string
-	returnsPayload         bool
-	emit                   []string
-	fails                  string
-	failing                bool
-	failsOn                []int
-	persist, persistGiven  bool
-	feedback, asks, speaks bool
+	name                  string
+	start, listen         any // true, a condition, or nil
+	router, param, blocks bool
+	delay                 time.Duration
+	effects, effectsAfter []any
+	returns               any
+	returnsByCall         []any
+	returnsFmt            string
+	returnsPayload        bool
+	emit                  []string
+	fails                 string
+	failing               bool
+	failsOn               []int
+	persist, persistGiven bool
+	feedback              map[string]any
+	asks                  string
+	speaks                bool
 }
 
 // locate finds a file whose name is relative to the directory that the tests were started
@@ -154,12 +156,7 @@ func (sc *scenario) lacks() string {
 		return chat
 	}
 	for _, m := range sc.methods {
-		switch {
-		case m.feedback:
-			return feedback
-		case m.asks:
-			return asking
-		case m.speaks:
+		if m.speaks {
 			return chat
 		}
 	}
@@ -167,8 +164,6 @@ func (sc *scenario) lacks() string {
 		switch {
 		case op["checkpoint_restore"] != nil:
 			return checkpoints
-		case op["resume"] != nil:
-			return feedback
 		case op["turn"] != nil, op["end_session"] != nil:
 			return chat
 		}
@@ -203,9 +198,16 @@ func newStep(v any) (*step, error) {
 	for _, l := range items(m["emit"]) {
 		s.emit = append(s.emit, pythonText(l))
 	}
-	s.feedback, s.asks, s.speaks = m["feedback"] != nil, m["asks"] != nil, m["says"] != nil
+	s.feedback, _ = m["feedback"].(map[string]any)
+	s.asks, _ = m["asks"].(string)
+	s.speaks = m["says"] != nil
 	return s, nil
 }
+
+func (s *step) starts() bool { return s.start != nil && s.start != false && s.start != "" }
+
+// routes reports whether the result of the method is a label.
+func (s *step) routes() bool { return s.router || len(items(s.feedback["emit"])) > 0 }
 
 // labels are the labels a router is known to emit: those it declares, else its literal
 // results. Nil means that nothing is known.

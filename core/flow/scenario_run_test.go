@@ -31,6 +31,7 @@ type player struct {
 	calls    map[string]int // how often each body ran, over all steps
 	received map[string][]any
 	seed     *seeding
+	answered string // the request that was answered last
 }
 
 // instance is a flow object of the reference, which keeps its state from run to run.
@@ -38,6 +39,8 @@ type instance struct {
 	state     doc
 	id        string
 	completed map[string]int
+	before    map[string]int // completed before it was resumed
+	outputs   int            // how many there were
 }
 
 // outcome is what one step came to.
@@ -45,7 +48,10 @@ type outcome struct {
 	res    *flow.Result[doc]
 	err    error
 	log    []flow.Event
-	events []flow.Event // without those that are suppressed
+	events []string // as the reference names them, without those that are suppressed
+
+	resuming bool
+	resumed  int // outputs there were before
 }
 
 // failingStore refuses saves while broken.
@@ -125,6 +131,14 @@ func (p *player) play(op map[string]any) *outcome {
 		return &outcome{err: fmt.Errorf("fail_saves: %v is not supported", broken)}
 	}
 	out := &outcome{}
+	if op["resume"] != nil {
+		out.resuming = true
+		p.resume(in, op, out)
+		if out.res != nil {
+			in.state, in.id, in.outputs = out.res.State, out.res.FlowID, len(out.res.Outputs)
+		}
+		return out
+	}
 	kick, _ := op["kickoff"].(map[string]any)
 	if err := onlyKeys(kick, "inputs", "seed_completed", "seed_outputs", "fork_source"); err != nil {
 		out.err = err
@@ -134,7 +148,7 @@ func (p *player) play(op map[string]any) *outcome {
 	if out.res == nil {
 		return out
 	}
-	in.state, in.id = out.res.State, out.res.FlowID
+	in.state, in.id, in.outputs = out.res.State, out.res.FlowID, len(out.res.Outputs)
 	for m, n := range out.res.Completed {
 		in.completed[m] += n
 	}
@@ -176,10 +190,10 @@ func (p *player) kickoff(in *instance, kick map[string]any, out *outcome) {
 func (p *player) options(out *outcome) []flow.RunOption {
 	config, _ := p.sc.flow["config"].(map[string]any)
 	quiet, _ := config["suppress_flow_events"].(bool)
-	opts := []flow.RunOption{flow.KeepOutputs(), flow.WithObserver(func(_ context.Context, e flow.Event) {
+	opts := []flow.RunOption{flow.KeepOutputs(), flow.WithProvider(p), flow.WithObserver(func(_ context.Context, e flow.Event) {
 		out.log = append(out.log, e)
-		if name := pythonEvent(e); name != "" && (!quiet || strings.HasPrefix(name, "flow_")) {
-			out.events = append(out.events, e)
+		if name := out.python(e); name != "" && (!quiet || strings.HasPrefix(name, "flow_")) {
+			out.events = append(out.events, name)
 		}
 	})}
 	if n := number(config["max_method_calls"]); n > 0 {
@@ -187,7 +201,7 @@ func (p *player) options(out *outcome) []flow.RunOption {
 	}
 	backend, _ := p.sc.flow["backend"].(bool)
 	saving := slices.ContainsFunc(p.sc.methods, func(m *step) bool { return m.persist })
-	if backend || saving || p.sc.flow["persist"] != nil {
+	if backend || saving || p.sc.pauses() || p.sc.flow["persist"] != nil {
 		opts = append(opts, flow.WithStore(p.store))
 	}
 	if p.sc.flow["persist"] == "flow" {
@@ -209,6 +223,9 @@ func (p *player) body(m *step, run *flow.Run[doc], ctx context.Context, payload 
 	}
 	p.mu.Unlock()
 	if err := change(run, m.effects); err != nil {
+		return nil, err
+	}
+	if err := m.ask(ctx, run); err != nil {
 		return nil, err
 	}
 	if err := work(ctx, m, run.ActivationID()); err != nil {

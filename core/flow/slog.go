@@ -41,6 +41,16 @@ func describe(e Event) (slog.Level, string, []slog.Attr) {
 			level = slog.LevelDebug
 		}
 		return level, "method failed", append(method(e.Method, e.ActivationID), slog.Bool("canceled", e.Canceled), slog.Any("error", e.Err))
+	case RequestOpened:
+		return slog.LevelInfo, "request opened", append(method(e.Request.Method, e.Request.ActivationID), slog.String("request", e.Request.ID))
+	case RequestAnswered:
+		return slog.LevelInfo, "request answered", []slog.Attr{slog.String("method", e.Method), slog.String("request", e.Feedback.Request), slog.String("outcome", e.Feedback.Outcome)}
+	case MethodPaused:
+		return slog.LevelDebug, "method paused", append(method(e.Request.Method, e.Request.ActivationID), slog.String("request", e.Request.ID))
+	case FlowPaused:
+		return slog.LevelInfo, "flow paused", []slog.Attr{slog.Int("requests", len(e.Requests))}
+	case MethodRetrying:
+		return slog.LevelWarn, "method retrying", append(method(e.Method, e.ActivationID), slog.Int("attempt", e.Attempt), slog.Any("error", e.Err))
 	case StateSaved:
 		return slog.LevelDebug, "state saved", []slog.Attr{slog.String("method", e.Method), slog.String("revision", e.Revision.String()), slog.Int("bytes", e.Bytes)}
 	case SaveFailed:

@@ -3,6 +3,7 @@ package flow
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/weirflow/weir/core/flow/internal/scheduler"
 )
@@ -49,6 +50,7 @@ type validator struct {
 	emitted map[string][]int // label -> routers that declare it
 	found   []Diagnostic
 	outputs int
+	races   map[string]string // by method: who waits for the FirstOf it races in
 }
 
 func (v *validator) reportf(s Severity, c Code, method, event, format string, args ...any) {
@@ -57,7 +59,7 @@ func (v *validator) reportf(s Severity, c Code, method, event, format string, ar
 
 // validate finds everything that keeps the methods from making a graph.
 func validate(flow string, owner any, methods []declared) []Diagnostic {
-	v := &validator{owner: owner, methods: methods, index: map[string]int{}, labels: map[string]reflect.Type{}, emitted: map[string][]int{}}
+	v := &validator{owner: owner, methods: methods, index: map[string]int{}, labels: map[string]reflect.Type{}, emitted: map[string][]int{}, races: map[string]string{}}
 	if flow == "" {
 		v.reportf(Error, EmptyName, "", "", "the flow has no name")
 	}
@@ -107,6 +109,12 @@ func (v *validator) role(m *declared) {
 	}
 	if len(m.emits) > 0 && !m.kind.isRouter() {
 		v.reportf(Error, MisplacedOption, m.name, "", "Emits is for routers")
+	}
+	if m.misplaced {
+		v.reportf(Error, MisplacedOption, m.name, "", "Review is for Start and Listen; its outcomes are the labels")
+	}
+	if r := m.review; r != nil && r.Default != "" && !slices.Contains(r.Outcomes, r.Default) {
+		v.reportf(Error, MisplacedOption, m.name, string(r.Default), "the default %q of its Review is not one of the outcomes", r.Default)
 	}
 	if m.isOutput {
 		v.outputs++
@@ -159,8 +167,32 @@ func (v *validator) conditions(m *declared, root *node) {
 		case len(n.children) == 0:
 			v.reportf(Error, EmptyCondition, m.name, "", "And needs at least one condition")
 		default:
+			if n.op == scheduler.First {
+				v.race(m, n)
+			}
 			todo = append(todo, n.children...)
 		}
+	}
+}
+
+// race checks the members of a FirstOf.
+func (v *validator) race(m *declared, first *node) {
+	for _, n := range first.children {
+		if n == nil {
+			continue // reported elsewhere
+		}
+		i, known := v.index[n.name]
+		if n.op != scheduler.Leaf || n.kind != methodLeaf {
+			v.reportf(Error, Racers, m.name, n.name, "only methods race: a member of FirstOf is a handle or On")
+			continue
+		}
+		if known && (v.methods[i].kind.isRouter() || v.methods[i].when != nil) {
+			v.reportf(Error, Racers, m.name, n.name, "routers and conditional starts run one after another, so %q cannot race", n.name)
+		}
+		if other, taken := v.races[n.name]; taken {
+			v.reportf(Error, Racers, m.name, n.name, "%q races already in the FirstOf of %q", n.name, other)
+		}
+		v.races[n.name] = m.name
 	}
 }
 
@@ -177,6 +209,12 @@ func (v *validator) leaf(m *declared, n *node, whole bool) {
 	from, isMethod := v.index[n.name]
 	switch {
 	case n.kind == methodLeaf && isMethod:
+		if r := v.methods[from].review; r != nil && len(r.Outcomes) == 0 {
+			if n.payload != feedbackType && m.in != nil && !isAny(m.in) {
+				v.reportf(Error, PayloadType, m.name, n.name, "the output of %q is the Feedback of its Review; wait for it with Reviewed", n.name)
+			}
+			return
+		}
 		if want := v.methods[from].out; !fits(n.payload, want) {
 			v.reportf(Error, PayloadType, m.name, n.name, "On expects %v, but the output of %q is %v", n.payload, n.name, want)
 		}
@@ -195,7 +233,7 @@ func (v *validator) leaf(m *declared, n *node, whole bool) {
 func (v *validator) chain(m *declared, n *node) {
 	for _, i := range v.emitted[n.name] {
 		q := &v.methods[i]
-		if q.kind == routerKind && q.in != nil && !fits(m.in, q.in) {
+		if q.kind == routerKind && q.review == nil && q.in != nil && !fits(m.in, q.in) {
 			v.reportf(Error, PayloadType, m.name, n.name,
 				"routers chained by a label receive what the first of them received: %q receives %v, this one expects %v", q.name, q.in, m.in)
 		}

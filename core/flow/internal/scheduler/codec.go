@@ -9,8 +9,9 @@ import (
 )
 
 // Version is the format of an encoded State. A decoder refuses a newer one; fields that it
-// does not know in its own version are ignored.
-const Version = 1
+// does not know in its own version are ignored. Version 2 added races and calls that wait; a
+// state of version 1 reads as one that has neither.
+const Version = 2
 
 // ErrVersion is returned for a state in a newer format than this package knows.
 var ErrVersion = errors.New("scheduler state has a newer format")
@@ -28,25 +29,28 @@ type encodedMethod struct {
 	Calls     int      `json:"calls,omitempty"`
 	Completed int      `json:"done,omitempty"`
 	Again     bool     `json:"again,omitempty"` // triggered again since it completed
+	Lost      bool     `json:"lost,omitempty"`  // never completed, but called and lost a race
 	Fired     uint64   `json:"fired,omitempty"`
 	Seen      []string `json:"seen,omitempty"`
 }
 
 // encodedWave refers to waves by their place in the list, counted from 1; 0 is the root.
 type encodedWave struct {
-	Parent  int            `json:"in,omitempty"`
-	Began   uint64         `json:"began,omitempty"`
-	Phase   phase          `json:"phase,omitempty"`
-	Cursor  int            `json:"at,omitempty"`
-	Events  []encodedEvent `json:"events"`
-	Queue   []string       `json:"queue,omitempty"`
-	Checked bool           `json:"checked,omitempty"`
-	Then    string         `json:"then,omitempty"`
+	Parent  int             `json:"in,omitempty"`
+	Began   uint64          `json:"began,omitempty"`
+	Phase   phase           `json:"phase,omitempty"`
+	Cursor  int             `json:"at,omitempty"`
+	Events  []encodedEvent  `json:"events"`
+	Queue   []string        `json:"queue,omitempty"`
+	Checked bool            `json:"checked,omitempty"`
+	Then    string          `json:"then,omitempty"`
+	With    json.RawMessage `json:"with,omitempty"`
 }
 
 type encodedEvent struct {
 	Name    string          `json:"event"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Own     bool            `json:"own,omitempty"`
 }
 
 type encodedActivation struct {
@@ -54,6 +58,8 @@ type encodedActivation struct {
 	Method  string          `json:"method"`
 	Call    int             `json:"call"`
 	Wave    int             `json:"in,omitempty"`
+	Race    uint64          `json:"race,omitempty"`
+	Waiting bool            `json:"waits,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
@@ -77,7 +83,7 @@ func (s *State) Encode() ([]byte, error) {
 			ids[w] = len(waves)
 		}
 		e.Active = append(e.Active, encodedActivation{
-			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Payload: a.Payload,
+			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Race: a.Race, Waiting: a.Waiting, Payload: a.Payload,
 		})
 	}
 	for _, w := range waves {
@@ -88,7 +94,7 @@ func (s *State) Encode() ([]byte, error) {
 
 func (s *State) encodeMethod(i int) encodedMethod {
 	m := &s.methods[i]
-	e := encodedMethod{Calls: m.calls, Completed: m.completed, Again: m.completed > 0 && !m.done, Fired: m.fired}
+	e := encodedMethod{Calls: m.calls, Completed: m.completed, Again: m.completed > 0 && !m.done, Lost: m.completed == 0 && m.done, Fired: m.fired}
 	if m.seen != nil {
 		for bit, name := range s.graph.conds[i].names {
 			if m.seen[bit/64]&(1<<(bit%64)) != 0 {
@@ -102,10 +108,10 @@ func (s *State) encodeMethod(i int) encodedMethod {
 func (s *State) encodeWave(w *wave, parent int) encodedWave {
 	e := encodedWave{
 		Parent: parent, Began: w.began, Phase: w.phase, Cursor: w.cursor,
-		Checked: w.checked, Then: w.then,
+		Checked: w.checked, Then: w.then, With: w.with,
 	}
 	for _, ev := range w.events {
-		e.Events = append(e.Events, encodedEvent{ev.name, ev.payload})
+		e.Events = append(e.Events, encodedEvent{ev.name, ev.payload, ev.own})
 	}
 	for _, m := range w.queue {
 		e.Queue = append(e.Queue, s.graph.methods[m].Name)
@@ -143,7 +149,7 @@ func Decode(g *Graph, limits Limits, data []byte) (*State, Step, error) {
 
 func (s *State) decodeMethod(i int, e encodedMethod) {
 	m := &s.methods[i]
-	m.calls, m.completed, m.done, m.fired = e.Calls, e.Completed, e.Completed > 0 && !e.Again, e.Fired
+	m.calls, m.completed, m.done, m.fired = e.Calls, e.Completed, e.Lost || e.Completed > 0 && !e.Again, e.Fired
 	c := s.graph.conds[i]
 	if c == nil {
 		return
@@ -168,10 +174,10 @@ func (s *State) decodeWaves(list []encodedWave) ([]*wave, error) {
 		}
 		w := waves[i+1]
 		w.parent, w.began, w.phase, w.cursor = waves[e.Parent], e.Began, e.Phase, e.Cursor
-		w.checked, w.then = e.Checked, e.Then
+		w.checked, w.then, w.with = e.Checked, e.Then, e.With
 		w.parent.live++
 		for _, ev := range e.Events {
-			w.events = append(w.events, event{ev.Name, ev.Payload})
+			w.events = append(w.events, event{ev.Name, ev.Payload, ev.Own})
 		}
 		for _, name := range e.Queue {
 			if m, ok := s.graph.index[name]; ok {
@@ -206,8 +212,11 @@ func acyclic(waves []*wave) error {
 // decodeActive restores the calls, and lets the waves of calls that are dropped go on.
 func (s *State) decodeActive(list []encodedActivation, waves []*wave) error {
 	var dropped []*wave
+	races := map[uint64]int{}
 	for _, e := range list {
-		if e.Wave < 0 || e.Wave >= len(waves) || e.Seq == 0 || e.Seq > s.calls {
+		at, together := races[e.Race]
+		races[e.Race] = e.Wave
+		if e.Wave < 0 || e.Wave >= len(waves) || e.Seq == 0 || e.Seq > s.calls || e.Race != 0 && together && at != e.Wave {
 			return fmt.Errorf("scheduler state: call %d of method %q is damaged", e.Seq, e.Method)
 		}
 		w := waves[e.Wave]
@@ -217,7 +226,7 @@ func (s *State) decodeActive(list []encodedActivation, waves []*wave) error {
 			dropped = append(dropped, w)
 			continue
 		}
-		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Payload: e.Payload, wave: w})
+		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Race: e.Race, Waiting: e.Waiting, Payload: e.Payload, wave: w})
 	}
 	slices.SortFunc(s.active, func(a, b *Activation) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i, w := range waves[1:] {

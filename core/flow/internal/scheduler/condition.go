@@ -10,6 +10,7 @@ const (
 	Leaf Op = iota
 	And
 	Or
+	First // an Or whose members, methods all of them, race; see State.race
 )
 
 // Cond is a condition: an event name, or an And or Or of conditions.
@@ -78,7 +79,7 @@ func (c *condition) holds(n *Cond, seen []uint64) bool {
 			}
 		}
 		return true
-	case Or:
+	case Or, First:
 		for _, child := range n.Children {
 			if c.holds(child, seen) {
 				return true

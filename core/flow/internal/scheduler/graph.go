@@ -25,6 +25,12 @@
 // names is remembered until the condition is satisfied, and then all are forgotten. A
 // listener whose condition is an Or of several alternatives fires once and is re-armed when
 // the flow comes around again, see State.rearm.
+//
+// # Races
+//
+// The members of a First that one event starts together race: the first whose work is done
+// wins, and the calls of the others are over, see State.decide. What follows from the winner
+// is no part of the race.
 package scheduler
 
 import "slices"
@@ -61,6 +67,7 @@ type Graph struct {
 	entries []int      // starts to run at kickoff
 	reach   [][]uint64 // by method: bit set of the one-shot listeners below it
 	shots   []int      // the one-shot listeners: method by bit
+	groups  []int      // by method: the First it races in, from 1; 0 is none
 }
 
 // subscribers are the methods whose condition names an event, in order of declaration.
@@ -79,6 +86,7 @@ func NewGraph(methods []Method) *Graph {
 		index:   make(map[string]int, len(methods)),
 		conds:   make([]*condition, len(methods)),
 		subs:    make(map[string]*subscribers, len(methods)),
+		groups:  make([]int, len(methods)),
 	}
 	for i, m := range methods {
 		g.index[m.Name] = i
@@ -86,7 +94,7 @@ func NewGraph(methods []Method) *Graph {
 			continue
 		}
 		c := compile(m.On)
-		c.oneShot = m.Role == Listener && m.On.Op == Or && len(m.On.Children) > 1
+		c.oneShot = m.Role == Listener && (m.On.Op == Or || m.On.Op == First) && len(m.On.Children) > 1
 		g.conds[i] = c
 		if c.oneShot {
 			g.shots = append(g.shots, i)
@@ -95,6 +103,7 @@ func NewGraph(methods []Method) *Graph {
 			g.subscribe(name, i, m.Role)
 		}
 	}
+	g.findGroups()
 	g.entries = entries(methods)
 	g.findReach()
 	return g

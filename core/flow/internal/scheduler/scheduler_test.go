@@ -273,6 +273,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		`{"v":1,"calls":1,"waves":[{"phase":2,"at":1,"events":[{"event":"s"}]}],"active":[` + call + `,"in":1}]}`,
 		`{"v":1,"calls":1,"waves":[{"phase":3,"events":[{"event":"s"}]}],"active":[` + call + `,"in":1}]}`,
 		`{"v":1,"calls":1,"waves":[{"events":[{"event":"s"}]}],"active":[` + call + `}]}`,
+		`{"v":2,"calls":2,"waves":[{"events":[{"event":"s"}]}],"active":[` + call + `,"race":1},{"seq":2,"method":"a","call":1,"race":1,"in":1}]}`,
 	} {
 		if _, _, err := s.Decode(g, s.Limits{}, []byte(data)); err == nil {
 			t.Errorf("accepted: %s", data)

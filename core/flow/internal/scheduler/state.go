@@ -18,6 +18,8 @@ type Activation struct {
 	Method  int    // number in the graph
 	Call    int    // counts the calls of this method from 1
 	Payload json.RawMessage
+	Race    uint64 // the race it is in: Seq of its first member; 0 is none
+	Waiting bool   // for an answer from outside: not to be started
 	wave    *wave
 }
 
@@ -31,6 +33,7 @@ type Refusal struct {
 // Step is what follows from one event: the commands to the runner.
 type Step struct {
 	Start    []*Activation
+	Cancel   []*Activation // lost their race: nothing of them counts any more
 	Refused  []Refusal
 	Finished bool // nothing is running or due any more
 }
@@ -50,7 +53,7 @@ type State struct {
 type methodState struct {
 	calls     int
 	completed int
-	done      bool     // completed and not triggered again since
+	done      bool     // completed, or lost a race, and not triggered again since
 	fired     uint64   // one-shot: the tick at which it fired; 0 is armed
 	seen      []uint64 // events noted toward its condition
 }
@@ -63,9 +66,7 @@ func NewState(g *Graph, limits Limits) *State {
 // Kickoff begins the run.
 func (s *State) Kickoff() Step {
 	var step Step
-	for _, m := range s.graph.entries {
-		s.dispatch(s.root, m, nil, &step)
-	}
+	s.together(s.root, s.graph.entries, nil, &step)
 	step.Finished = len(s.active) == 0
 	return step
 }
@@ -75,26 +76,41 @@ func (s *State) Kickoff() Step {
 func (s *State) Restart() Step {
 	var step Step
 	for _, a := range s.active {
-		s.command(a, &step)
+		if !a.Waiting {
+			s.command(a, &step)
+		}
 	}
 	step.Finished = len(s.active) == 0
 	return step
 }
 
+// Result is what a completed call came to.
+type Result struct {
+	Output json.RawMessage
+	Label  string          // what a router chose; "" is none
+	With   json.RawMessage // payload of the label, also for the routers that wait for it; nil: Output
+}
+
 // Complete tells that the activation with the given Seq completed, with its output and, for
 // a router, the label it chose ("" is none).
 func (s *State) Complete(seq uint64, output json.RawMessage, label string) (Step, error) {
+	return s.CompleteWith(seq, Result{Output: output, Label: label})
+}
+
+// CompleteWith is Complete for a label that has a payload of its own.
+func (s *State) CompleteWith(seq uint64, r Result) (Step, error) {
 	i, ok := s.find(seq)
 	if !ok {
 		return Step{}, fmt.Errorf("scheduler: activation %d is not running", seq)
 	}
 	a := s.active[i]
-	s.active = slices.Delete(s.active, i, i+1)
+	var step Step
+	s.decide(a, &step)
+	s.remove(a)
 	m := &s.methods[a.Method]
 	m.completed++
 	m.done = true
-	var step Step
-	s.announce(a, output, label, &step)
+	s.announce(a, r, &step)
 	step.Finished = len(s.active) == 0
 	return step, nil
 }
@@ -114,11 +130,20 @@ func (s *State) find(seq uint64) (int, bool) {
 // Completed returns how often a method completed.
 func (s *State) Completed(method int) int { return s.methods[method].completed }
 
+// Called reports whether there was a call of this Seq.
+func (s *State) Called(seq uint64) bool { return seq > 0 && seq <= s.calls }
+
 // Active returns the activations that are due or running, in order.
 func (s *State) Active() []*Activation { return s.active }
 
+func (s *State) remove(a *Activation) {
+	if i, ok := s.find(a.Seq); ok {
+		s.active = slices.Delete(s.active, i, i+1)
+	}
+}
+
 // dispatch makes a call of method due, inside wave w.
-func (s *State) dispatch(w *wave, method int, payload json.RawMessage, step *Step) {
+func (s *State) dispatch(w *wave, method int, payload json.RawMessage, race uint64, step *Step) {
 	m := &s.methods[method]
 	if m.done {
 		m.done = false
@@ -126,7 +151,7 @@ func (s *State) dispatch(w *wave, method int, payload json.RawMessage, step *Ste
 	}
 	s.calls++
 	m.calls++
-	a := &Activation{Seq: s.calls, Method: method, Call: m.calls, Payload: payload, wave: w}
+	a := &Activation{Seq: s.calls, Method: method, Call: m.calls, Payload: payload, Race: race, wave: w}
 	w.live++
 	s.active = append(s.active, a)
 	s.command(a, step)

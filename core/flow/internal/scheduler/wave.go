@@ -6,6 +6,7 @@ import "encoding/json"
 type event struct {
 	name    string
 	payload json.RawMessage
+	own     bool // the routers of the event get its payload, not that of the wave's first event
 }
 
 // phase is the step a wave is at.
@@ -31,6 +32,7 @@ type wave struct {
 	router  bool  // a router was started and may yet add a label; not stored, since only its start asks
 	checked bool  // starting: the conditions of the starts have been evaluated
 	then    string
+	with    json.RawMessage // payload of then; nil: that of the first event
 }
 
 // alive follows dissolved waves to the one that stands for w now.
@@ -42,7 +44,8 @@ func (w *wave) alive() *wave {
 }
 
 // announce begins the wave of a completed activation, in the activation's place.
-func (s *State) announce(a *Activation, output json.RawMessage, label string, step *Step) {
+func (s *State) announce(a *Activation, r Result, step *Step) {
+	output, label := r.Output, r.Label
 	w, method := a.wave.alive(), s.graph.methods[a.Method]
 	if s.graph.of(label).none() {
 		label = ""
@@ -52,17 +55,17 @@ func (s *State) announce(a *Activation, output json.RawMessage, label string, st
 	case Router:
 		w.router = false
 		if label != "" {
-			w.events = append(w.events, event{label, output})
+			w.events = append(w.events, r.event(label))
 		}
 	case StartRouter:
-		child.then = label
+		child.then, child.with = label, r.With
 	case Start, Listener:
 	}
 	if !s.graph.of(method.Name).none() {
-		child.events = []event{{method.Name, output}}
+		child.events = []event{{name: method.Name, payload: output}}
 	}
 	if child.then != "" && len(child.events) == 0 {
-		child.events, child.then = []event{{child.then, output}}, ""
+		child.events, child.then, child.with = []event{r.event(label)}, "", nil
 	}
 	if len(child.events) == 0 {
 		w.live--
@@ -95,7 +98,7 @@ func (s *State) proceed(w *wave, step *Step) bool {
 	for {
 		switch w.phase {
 		case routing:
-			if s.next(w, w.events[0].payload, step) {
+			if s.next(w, w.routed(), step) {
 				w.router = true
 				return true
 			}
@@ -130,8 +133,29 @@ func (s *State) proceed(w *wave, step *Step) bool {
 
 // again makes w the wave of a start-router's label, which follows that of its name.
 func (w *wave) again(tick uint64) {
-	w.events = []event{{w.then, w.events[0].payload}}
-	w.then, w.phase, w.cursor, w.began = "", routing, 0, tick
+	payload := w.with
+	if payload == nil {
+		payload = w.events[0].payload
+	}
+	w.events = []event{{name: w.then, payload: payload}}
+	w.then, w.with, w.phase, w.cursor, w.began = "", nil, routing, 0, tick
+}
+
+// event is the one that label announces.
+func (r Result) event(label string) event {
+	if r.With != nil {
+		return event{name: label, payload: r.With, own: true}
+	}
+	return event{name: label, payload: r.Output}
+}
+
+// routed is the payload for the routers in the queue, which the event before the cursor
+// triggered.
+func (w *wave) routed() json.RawMessage {
+	if w.cursor > 0 && w.events[w.cursor-1].own {
+		return w.events[w.cursor-1].payload
+	}
+	return w.events[0].payload
 }
 
 // next starts the first method of the queue.
@@ -141,7 +165,7 @@ func (s *State) next(w *wave, payload json.RawMessage, step *Step) bool {
 	}
 	method := w.queue[0]
 	w.queue = w.queue[1:]
-	s.dispatch(w, method, payload, step)
+	s.dispatch(w, method, payload, 0, step)
 	return true
 }
 
@@ -156,9 +180,7 @@ func (s *State) listen(w *wave, step *Step) bool {
 		}
 	}
 	batch := s.triggered(candidates, e.name)
-	for _, m := range batch {
-		s.dispatch(w, m, e.payload, step)
-	}
+	s.together(w, batch, e.payload, step)
 	return len(batch) > 0
 }
 
