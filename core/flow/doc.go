@@ -39,6 +39,16 @@
 // same flow, the one that saves second gets core.ErrConflict, is stopped, and has stored
 // nothing.
 //
+// # People and races
+//
+// A [Review] makes a person's feedback part of a method, and [Run.Ask] is a question in the
+// middle of one. The request is stored with state and progress before a [Provider] is told;
+// if the answer comes later the run pauses, which is a result and no error. [Pending] lists
+// what is open, and Resume with an [Answer] goes on, in whichever process, exactly once.
+//
+// [FirstOf] lets methods race: the first completion wins, the others are canceled and waited
+// for. [Or] cancels nobody.
+//
 // # Order
 //
 // One event triggers methods in the order of their definition. First the routers it triggers
