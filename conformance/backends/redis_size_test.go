@@ -2,12 +2,9 @@ package backends_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
-	"github.com/weirflow/weir/core"
 	"github.com/weirflow/weir/persistence"
 )
 
@@ -17,27 +14,7 @@ func TestRedisLargeState(t *testing.T) {
 	c := clientOf(t, "redis://"+startRedis(t).Addr+"?read_timeout=30s&write_timeout=30s")
 	defer func() { _ = c.Close() }()
 	store := persistence.New(openRedis(t, c))
-	const size = 64 << 20
-	random := rand.NewChaCha8([32]byte{1})
-	raw := make([]byte, size/4*3)
-	_, _ = random.Read(raw)
-	state, err := json.Marshal(map[string]any{"blob": raw}) // base64
-	if err != nil {
-		t.Fatal(err)
-	}
-	save := func(state []byte) {
-		t.Helper()
-		if _, err := store.SaveState(t.Context(), core.Snapshot{FlowID: "f", Method: "m", State: state}); err != nil {
-			t.Fatal(err)
-		}
-		got, err := store.LoadState(t.Context(), "f")
-		if err != nil || !bytes.Equal(got.State, state) {
-			t.Fatalf("%d bytes come back as %d (%v)", len(state), len(got.State), err)
-		}
-	}
-	save(state)
-	checkDump(t, c)
-	save([]byte(`{"blob":""}`))
+	storeLargeState(t, store)
 	if keys := dumpRedis(t, c); len(keys) != 1 {
 		t.Errorf("a small state after a large one takes %d keys, want 1", len(keys))
 	}
