@@ -14,7 +14,7 @@ export GOFLAGS += -mod=readonly
 demo:
 	@scripts/demo
 
-test: check backends demo
+test: check demo backends
 
 check: build vet fmt lint race explore standalone
 
