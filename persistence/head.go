@@ -29,6 +29,7 @@ type header struct {
 	Tokens   []string `json:"tokens,omitempty"`  // of the last state writes, newest first
 	Payload  manifest `json:"payload,omitzero"`  // empty for a reserved head
 	Reserved int64    `json:"reserved,omitzero"` // unix ms at which a head without state was made
+	Held     bool     `json:"held,omitempty"`    // a head without state that owns checkpoints: it stays
 
 	// History is the id of the history entry that holds this very snapshot, "" for none.
 	// In an entry it is the id of the entry before.
@@ -70,28 +71,38 @@ func (h *header) encode(inline []byte) []byte {
 
 // decodeHeader splits Data into its header and the inline parts.
 func decodeHeader(data []byte) (header, []byte, error) {
-	line, inline, ok := bytes.Cut(data, []byte{'\n'})
-	if !ok {
-		return header{}, nil, fmt.Errorf("%w: the record has no header line", core.ErrCorrupt)
-	}
-	var version struct {
-		V int `json:"v"`
-	}
-	if err := json.Unmarshal(line, &version); err != nil {
-		return header{}, nil, fmt.Errorf("%w: the record header is not JSON: %w", core.ErrCorrupt, err)
-	}
-	if version.V > formatVersion {
-		return header{}, nil, fmt.Errorf("%w: the record has format version %d, this program reads up to %d; update it",
-			core.ErrUnsupported, version.V, formatVersion)
-	}
 	var h header
-	if err := json.Unmarshal(line, &h); err != nil {
-		return header{}, nil, fmt.Errorf("%w: the record header: %w", core.ErrCorrupt, err)
+	inline, err := decodeLine(data, formatVersion, &h)
+	if err != nil {
+		return header{}, nil, err
 	}
 	if h.V < 1 || h.Epoch == "" {
 		return header{}, nil, fmt.Errorf("%w: the record header lacks its version or epoch", core.ErrCorrupt)
 	}
 	return h, inline, nil
+}
+
+// decodeLine reads the first line of a record's Data, in a format up to newest, into hdr and
+// returns the rest.
+func decodeLine(data []byte, newest int, hdr any) (rest []byte, err error) {
+	line, rest, ok := bytes.Cut(data, []byte{'\n'})
+	if !ok {
+		return nil, fmt.Errorf("%w: the record has no header line", core.ErrCorrupt)
+	}
+	var version struct {
+		V int `json:"v"`
+	}
+	if err := json.Unmarshal(line, &version); err != nil {
+		return nil, fmt.Errorf("%w: the record header is not JSON: %w", core.ErrCorrupt, err)
+	}
+	if version.V > newest {
+		return nil, fmt.Errorf("%w: the record has format version %d, this program reads up to %d; update it",
+			core.ErrUnsupported, version.V, newest)
+	}
+	if err := json.Unmarshal(line, hdr); err != nil {
+		return nil, fmt.Errorf("%w: the record header: %w", core.ErrCorrupt, err)
+	}
+	return rest, nil
 }
 
 // head is what the Store knows of a flow's head. The zero head is "there is none".

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/weirflow/weir/core"
@@ -28,13 +27,10 @@ func entrySort(epoch string, n uint64, id string) string {
 	return fmt.Sprintf("%s%016x/%s", historyPrefix(epoch), n, id)
 }
 
-// entryID returns the id in the sort of a history entry, "" if it is none.
+// entryID returns the id in the sort of a history entry.
 func entryID(sort string) string {
-	rest, ok := strings.CutPrefix(sort, "h/")
-	if !ok {
-		return ""
-	}
-	return rest[strings.LastIndexByte(rest, '/')+1:]
+	_, _, id := place(sort)
+	return id
 }
 
 // planEntry lays out the history entry of a save.
@@ -50,12 +46,9 @@ func (w *write) planEntry(e *entry, hdr header, c content) error {
 		}
 		return driver.Record{Data: hdr.encode(pk.inline)}
 	}
-	e.payload = w.s.layout(c, false, func(pk packed) int { return driver.Size(w.s.drv, key, record(pk)) })
-	if err := w.s.cut(&e.payload, w.part, hdr.Epoch); err != nil {
+	e.payload = layout(c, false, w.s.limits, func(pk packed) int { return driver.Size(w.s.drv, key, record(pk)) })
+	if err := w.s.cut(&e.payload, w.part, hdr.Epoch, e.id); err != nil {
 		return err
-	}
-	if e.payload.manifest.ID != "" {
-		e.payload.manifest.ID = e.id // so that a sweep knows the owner from the key alone
 	}
 	hdr.Payload = e.payload.manifest
 	e.data = hdr.encode(e.payload.inline)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirflow/weir/core"
@@ -72,12 +71,12 @@ type encodedPart struct {
 	stored []byte
 }
 
-// layout decides where the parts of c go. fits reports whether a record of the given shape
-// is within a limit; native allows the state to stay in the store's own form.
+// layout decides where the parts of c go. size tells how large a record of the given shape is;
+// native allows the state to stay in the store's own form.
 //
 // The ladder keeps the state readable to other programs as long as possible: as given; then
 // compressed, progress first; then in segments, progress first.
-func (s *Store) layout(c content, native bool, size func(packed) int) packed {
+func layout(c content, native bool, limits driver.Limits, size func(packed) int) packed {
 	parts := []*encodedPart{newPart(partState, c.state, atInline)}
 	if native {
 		parts[0].At = atNative
@@ -86,18 +85,18 @@ func (s *Store) layout(c content, native bool, size func(packed) int) packed {
 		parts = append(parts, newPart(partProgress, c.progress, atInline))
 	}
 	p := arrange(parts)
-	if size(p) <= s.limits.Inline {
+	if size(p) <= limits.Inline {
 		return p
 	}
 	for _, e := range slices.Backward(parts) {
 		if e.compress() {
-			if p = arrange(parts); size(p) <= s.limits.Inline {
+			if p = arrange(parts); size(p) <= limits.Inline {
 				return p
 			}
 		}
 	}
 	for _, e := range slices.Backward(parts) {
-		if p = arrange(parts); size(p) <= s.limits.Record {
+		if p = arrange(parts); size(p) <= limits.Record {
 			return p
 		}
 		e.At = atSegments
@@ -152,13 +151,13 @@ func checksum(b []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// cut gives the segments an owner and a size. A chunk too small to be useful means that the
-// limit of the store is nearly used up by the key alone.
-func (s *Store) cut(p *packed, part driver.Partition, epoch string) error {
+// cut gives the segments an owner, whose name the keys tell, and a size. A chunk too small to
+// be useful means that the limit of the store is nearly used up by the key alone.
+func (s *Store) cut(p *packed, part driver.Partition, epoch, owner string) error {
 	if len(p.segments) == 0 {
 		return nil
 	}
-	p.manifest.ID = newName()
+	p.manifest.ID = owner
 	key := part.Sibling(segmentSort(epoch, p.manifest.ID, 0))
 	limit := s.limits.Record
 	empty := driver.Size(s.drv, key, driver.Record{})
@@ -298,15 +297,4 @@ func (s *Store) readSegments(ctx context.Context, part driver.Partition, h heade
 		return nil, errMissingSegment
 	}
 	return all, nil
-}
-
-// owner returns the payload id in the sort of a segment, "" if it is none.
-func owner(sort string) (epoch, id string) {
-	rest, ok := strings.CutPrefix(sort, "seg/")
-	if !ok {
-		return "", ""
-	}
-	epoch, rest, _ = strings.Cut(rest, "/")
-	id, _, _ = strings.Cut(rest, "/")
-	return epoch, id
 }

@@ -163,10 +163,10 @@ func (w *write) plan() (plan, error) {
 		p.hdr.History = p.history.id
 	}
 	c := content{state: w.snap.State, progress: w.snap.Progress}
-	p.payload = w.s.layout(c, true, func(pk packed) int {
+	p.payload = layout(c, true, w.s.limits, func(pk packed) int {
 		return driver.Size(w.s.drv, w.part.Head(), w.record(p.hdr, pk))
 	})
-	if err := w.s.cut(&p.payload, w.part, p.hdr.Epoch); err != nil {
+	if err := w.s.cut(&p.payload, w.part, p.hdr.Epoch, newName()); err != nil {
 		return plan{}, err
 	}
 	p.hdr.Payload = p.payload.manifest

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirflow/weir/core"
@@ -71,7 +72,7 @@ func (s *Store) sweep(ctx context.Context, flowID string) (int, error) {
 }
 
 func (h head) expiredReservation(now time.Time) bool {
-	return !h.foreign && h.stateless && now.Sub(time.UnixMilli(h.hdr.Reserved)) > reservedFor
+	return !h.foreign && h.stateless && !h.hdr.Held && now.Sub(time.UnixMilli(h.hdr.Reserved)) > reservedFor
 }
 
 // sweepReserved removes a reservation whose maker is long dead, and then its siblings.
@@ -131,8 +132,8 @@ func (s *Store) adopt(ctx context.Context, part driver.Partition) (head, error) 
 	return h, nil
 }
 
-// garbage selects from listed what neither the head nor its history names. Records of a kind
-// this version does not know are left alone.
+// garbage selects from listed what neither the head nor its history nor a checkpoint names.
+// Records of a kind this version does not know are left alone.
 func (s *Store) garbage(ctx context.Context, part driver.Partition, hdr header, listed []string) ([]string, error) {
 	live := map[string]bool{}
 	if hdr.Payload.ID != "" {
@@ -146,15 +147,64 @@ func (s *Store) garbage(ctx context.Context, part driver.Partition, hdr header, 
 	}
 	var garbage []string
 	for _, sort := range listed {
-		epoch, id := owner(sort)
-		if id == "" {
-			epoch, id = hdr.Epoch, entryID(sort)
+		kind, epoch, id := place(sort)
+		switch kind {
+		case "cp", "br":
+			if epoch == hdr.Epoch {
+				continue
+			}
+		case "h":
+			if epoch == hdr.Epoch && live[id] {
+				continue
+			}
+		case "seg":
+			kept := epoch == hdr.Epoch && live[id]
+			if epoch == hdr.Epoch && !kept {
+				var err error
+				if kept, err = s.checkpointed(ctx, part, epoch, id, live); err != nil {
+					return nil, err
+				}
+			}
+			if kept {
+				continue
+			}
+		default:
+			continue
 		}
-		if id != "" && (epoch != hdr.Epoch || !live[id]) {
-			garbage = append(garbage, sort)
-		}
+		garbage = append(garbage, sort)
 	}
 	return garbage, nil
+}
+
+// checkpointed reports whether a checkpoint of that id owns segments, also one that is still
+// claimed. It was there before its segments, so after they were listed its absence means that
+// it is gone. It is looked for once for each id, and noted in live.
+func (s *Store) checkpointed(ctx context.Context, part driver.Partition, epoch, id string, live map[string]bool) (bool, error) {
+	if known, looked := live[id]; looked || checkCheckpointID(id) != nil {
+		return known, nil
+	}
+	_, err := s.drv.Get(ctx, part.Sibling(checkpointSort(epoch, id)))
+	if err != nil && !errors.Is(err, core.ErrNotFound) {
+		return false, err
+	}
+	live[id] = err == nil
+	return live[id], nil
+}
+
+// place returns what the sort of a sibling says: its kind, the epoch it is under, and the id
+// of what it is or belongs to.
+func place(sort string) (kind, epoch, id string) {
+	kind, rest, _ := strings.Cut(sort, "/")
+	epoch, rest, _ = strings.Cut(rest, "/")
+	switch kind {
+	case "seg":
+		id, _, _ = strings.Cut(rest, "/")
+	case "h":
+		id = rest[strings.LastIndexByte(rest, '/')+1:]
+	default:
+		id = rest
+	}
+	return kind, epoch, id
 }
 
 // sorts lists the siblings of a partition by key.

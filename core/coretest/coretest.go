@@ -18,17 +18,19 @@ import (
 	"github.com/weirflow/weir/core"
 )
 
-// Store keeps the newest snapshot of each flow in memory. It implements
-// core.FlowPersistence and is safe for concurrent use. Use New.
+// Store keeps the newest snapshot and the checkpoints of each flow in memory. It implements
+// core.FlowPersistence and core.CheckpointProvider and is safe for concurrent use. Use New.
 type Store struct {
-	mu    sync.Mutex
-	flows map[string]core.Snapshot
-	saves map[string][]string
+	mu      sync.Mutex
+	flows   map[string]core.Snapshot
+	saves   map[string][]string
+	shelves map[string]*shelf
+	named   uint64 // checkpoints
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{flows: map[string]core.Snapshot{}, saves: map[string][]string{}}
+	return &Store{flows: map[string]core.Snapshot{}, saves: map[string][]string{}, shelves: map[string]*shelf{}}
 }
 
 // SaveState implements core.FlowPersistence.
@@ -114,6 +116,7 @@ func (s *Store) Delete(ctx context.Context, flowID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.flows, flowID)
+	delete(s.shelves, flowID)
 	return nil
 }
 

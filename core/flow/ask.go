@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirflow/weir/core/checkpoint"
 	"github.com/weirflow/weir/core/flow/internal/scheduler"
 )
 
@@ -157,6 +158,7 @@ func (e *engine) recordAnswer(ctx context.Context, p *pending, reply Reply) erro
 		EventOrigin: e.origin(), Method: p.Method,
 		Feedback: Feedback{Request: p.ID, Method: p.Method, Text: reply.Text, At: time.Now().UTC()},
 	})
+	e.checkpoint(ctx, checkpoint.RequestAnswered)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirflow/weir/core"
+	"github.com/weirflow/weir/core/checkpoint"
 	"github.com/weirflow/weir/core/flow/internal/scheduler"
 )
 
@@ -41,8 +42,9 @@ type engine struct {
 	feedback    []Feedback
 	answers     map[uint64][]string // by Seq of calls that are not over, to the questions inside them
 	untold      []*pending          // are to be told again
-	opened      bool                // FlowStarted was emitted
-	early       []Event             // what happened before
+	recorder    *checkpoint.Recorder
+	opened      bool    // FlowStarted was emitted
+	early       []Event // what happened before
 
 	mu        sync.RWMutex
 	committed json.RawMessage
@@ -159,11 +161,23 @@ func (e *engine) run(ctx context.Context, step scheduler.Step) error {
 	if ctx.Err() != nil && len(e.sched.Active()) > 0 && (e.interrupted || !e.pauses()) {
 		e.errs = append(e.errs, fail("run", e.flowID, ended(ctx)))
 	}
+	return e.finish(ctx)
+}
+
+// finish ends the run as a failure, a pause, or for good.
+func (e *engine) finish(ctx context.Context) error {
+	if len(e.errs) == 0 {
+		e.paused = e.pauses()
+		e.checkpoint(ctx, map[bool]checkpoint.Trigger{true: checkpoint.FlowPaused, false: checkpoint.FlowFinished}[e.paused])
+	} else {
+		e.checkpoint(ctx, checkpoint.FlowFailed)
+	}
 	if err := e.failure(); err != nil {
+		e.paused = false
 		e.emit(ctx, FlowFailed{EventOrigin: e.origin(), Err: err})
 		return err
 	}
-	if e.paused = e.pauses(); e.paused {
+	if e.paused {
 		e.emit(ctx, FlowPaused{EventOrigin: e.origin(), Requests: requests(e.pending)})
 		return nil
 	}
@@ -301,6 +315,7 @@ func (e *engine) settle(ctx, methods context.Context, r callResult) scheduler.St
 		e.fails(&SaveError{Flow: e.flow, FlowID: e.flowID, Method: r.call.method, Err: err})
 		return scheduler.Step{}
 	}
+	e.checkpoint(ctx, checkpoint.MethodFinished)
 	e.emit(ctx, MethodFinished{
 		EventOrigin: e.origin(), Method: r.call.method, ActivationID: r.call.id, Output: slices.Clone(r.output), Label: r.label,
 	})

@@ -32,6 +32,7 @@ type FlowStarted struct {
 	EventOrigin
 	Resumed      bool            // by Resume
 	RestoredFrom string          // the flow whose state was restored, if any
+	Checkpoint   string          // of that flow, that the run began from, if any
 	State        json.RawMessage // the state before the first method
 }
 
@@ -136,4 +137,20 @@ type MessagesPruned struct {
 	EventOrigin
 	Method string
 	Pruned []json.RawMessage // oldest first
+}
+
+// CheckpointSaved tells that a checkpoint was kept.
+type CheckpointSaved struct {
+	EventOrigin
+	Checkpoint core.CheckpointInfo
+	Pruned     int // older ones of the branch that were removed after it
+}
+
+// CheckpointFailed tells that a checkpoint could not be kept, or that old ones could not be
+// removed after it.
+type CheckpointFailed struct {
+	EventOrigin
+	Trigger string
+	Err     error
+	Pruning bool
 }

@@ -34,6 +34,12 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 	if len(cfg.answers) > 0 {
 		return nil, fail("kickoff", "", errors.New("Answer is for Resume"))
 	}
+	if err := cfg.checkCheckpoints(); err != nil {
+		return nil, fail("kickoff", "", err)
+	}
+	if cfg.from != nil {
+		return d.kickoffFrom(ctx, in, &cfg)
+	}
 	h, err := d.hydrate(ctx, in, &cfg)
 	if err != nil {
 		return nil, err
@@ -85,6 +91,12 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 	}
 	if len(cfg.answers) > 1 {
 		return nil, fail("resume", flowID, errors.New("there are several answers; give them one after another"))
+	}
+	if cfg.from != nil || cfg.fork {
+		return nil, fail("resume", flowID, errors.New("FromCheckpoint and Fork are for Kickoff; Resume goes on from what was saved last"))
+	}
+	if err := cfg.checkCheckpoints(); err != nil {
+		return nil, fail("resume", flowID, err)
 	}
 	for attempt := 1; ; attempt++ {
 		e, step, err := d.reload(ctx, flowID, &cfg)
@@ -151,7 +163,7 @@ func (d *Definition[S]) newEngine(cfg *runConfig) *engine {
 	return &engine{
 		flow: d.name, methods: d.methods, graph: d.graph, output: d.output,
 		fingerprint: &d.fingerprint, cfg: cfg,
-		writer: newUUID(), last: map[string]json.RawMessage{}, answers: map[uint64][]string{},
+		writer: newUUID(), last: map[string]json.RawMessage{}, answers: map[uint64][]string{}, recorder: cfg.newRecorder(),
 	}
 }
 
@@ -202,6 +214,11 @@ func (e *engine) restore(snap core.Snapshot, now *fingerprint) (scheduler.Step, 
 	}
 	e.sched = sched
 	e.feedback = p.Feedback
+	if p.Branch != "" {
+		e.recorder.Branch = p.Branch
+	}
+	e.recorder.Follow(p.ParentFlow, p.Parent)
+	e.recorder.Continue(e.flowID, e.runID)
 	if p.Answers != nil {
 		e.answers = p.Answers
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirflow/weir/core"
+	"github.com/weirflow/weir/core/checkpoint"
 )
 
 // A MethodOption changes one method of a flow.
@@ -110,6 +111,10 @@ type runConfig struct {
 	concurrency   int
 	provider      Provider
 	answers       []answer
+	checkpoints   *checkpoint.Config
+	from          *checkpoint.Ref
+	fork          bool
+	branch        string
 }
 
 func newRunConfig(opts []RunOption) runConfig {

@@ -30,6 +30,9 @@ type progress struct {
 	Pending     []*pending                 `json:"pending,omitempty"`  // open requests, oldest first
 	Answers     map[uint64][]string        `json:"answers,omitempty"`  // by Seq of calls in progress, to what they asked
 	Feedback    []Feedback                 `json:"feedback,omitempty"` // answered reviews of the run
+	Branch      string                     `json:"branch,omitempty"`   // if not core.MainBranch
+	Parent      string                     `json:"parent,omitempty"`   // the checkpoint that the next one follows,
+	ParentFlow  string                     `json:"parent_flow,omitempty"`
 }
 
 // encodedProgress is progress with the parts that are encoded already.
@@ -44,11 +47,17 @@ func (e *engine) encodeProgress() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	parentFlow, parent := e.recorder.Parent()
+	branch := e.recorder.Branch
+	if branch == core.MainBranch {
+		branch = ""
+	}
 	return encodeJSON(encodedProgress{
 		progress: progress{
 			Version: progressVersion, Flow: e.flow, Run: e.runID, Writer: e.writer, Saves: e.saves, From: e.from,
 			Persist: e.cfg.persist, Scheduler: sched, Last: e.lastMethod, Latest: e.last,
 			KeepOutputs: e.keepOutputs, Outputs: e.outputs, Pending: e.pending, Answers: e.answers, Feedback: e.feedback,
+			Branch: branch, Parent: parent, ParentFlow: parentFlow,
 		},
 		Methods: e.fingerprint.encoded,
 	})

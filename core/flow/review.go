@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirflow/weir/core/checkpoint"
 	"github.com/weirflow/weir/core/flow/internal/scheduler"
 )
 
@@ -49,6 +50,7 @@ func (e *engine) openRequest(ctx context.Context, p *pending) bool {
 	}
 	p.stored = e.cfg.store != nil
 	e.emit(ctx, RequestOpened{EventOrigin: e.origin(), Request: requests([]*pending{p})[0]})
+	e.checkpoint(ctx, checkpoint.RequestOpened)
 	return true
 }
 
@@ -142,6 +144,7 @@ func (e *engine) take(ctx context.Context, p *pending, index int, fb Feedback) (
 		return scheduler.Step{}, &SaveError{Flow: e.flow, FlowID: e.flowID, Method: p.Method, Err: err}
 	}
 	e.emit(ctx, RequestAnswered{EventOrigin: e.origin(), Method: p.Method, Feedback: fb})
+	e.checkpoint(ctx, checkpoint.MethodFinished)
 	e.emit(ctx, MethodFinished{
 		EventOrigin: e.origin(), Method: p.Method, ActivationID: p.ActivationID, Output: slices.Clone(done.Output), Label: done.Label,
 	})

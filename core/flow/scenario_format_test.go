@@ -162,8 +162,6 @@ func (sc *scenario) lacks() string {
 	}
 	for _, op := range sc.steps {
 		switch {
-		case op["checkpoint_restore"] != nil:
-			return checkpoints
 		case op["turn"] != nil, op["end_session"] != nil:
 			return chat
 		}

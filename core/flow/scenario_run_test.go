@@ -139,6 +139,10 @@ func (p *player) play(op map[string]any) *outcome {
 		}
 		return out
 	}
+	if restore, ok := op["checkpoint_restore"].(map[string]any); ok {
+		p.restoreCheckpoint(in, restore, out)
+		return out
+	}
 	kick, _ := op["kickoff"].(map[string]any)
 	if err := onlyKeys(kick, "inputs", "seed_completed", "seed_outputs", "fork_source"); err != nil {
 		out.err = err
@@ -206,6 +210,9 @@ func (p *player) options(out *outcome) []flow.RunOption {
 	}
 	if p.sc.flow["persist"] == "flow" {
 		opts = append(opts, flow.Persist())
+	}
+	if p.sc.restores() {
+		opts = append(opts, flow.WithCheckpoints(p.checkpoints()))
 	}
 	return opts
 }
