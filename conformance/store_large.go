@@ -389,7 +389,7 @@ func newerVersion(c *caseRun) {
 		rev := c.save(c.store(d), snap).Revision
 		head := driver.Partition(snap.FlowID).Head()
 		r := c.get(d, head)
-		newer := bytes.Replace(r.Data, []byte(`"v":1`), []byte(`"v":2`), 1)
+		newer := bytes.Replace(r.Data, []byte(`"v":1`), []byte(`"v":9`), 1)
 		if bytes.Equal(newer, r.Data) {
 			c.Fatalf("the head's data has no version to raise: %s", clip(r.Data))
 		}

@@ -1,6 +1,10 @@
 package core
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"iter"
+)
 
 // FlowPersistence keeps the newest snapshot of each flow.
 //
@@ -20,6 +24,15 @@ type FlowPersistence interface {
 	// LoadState returns the newest acknowledged snapshot. A flow that was never saved, was
 	// deleted, or has expired is ErrNotFound; a store that cannot answer never is.
 	LoadState(ctx context.Context, flowID string) (Snapshot, error)
+}
+
+// FlowLog reads what saves appended to the logs of flows, see Snapshot.Log.
+type FlowLog interface {
+	// Log yields the entries of a flow's log, the oldest first, equal as JSON to what was
+	// saved. They are those of this incarnation: the log goes with its flow. A flow that is
+	// not there is ErrNotFound; an error is yielded once, as the last pair. Entries that are
+	// appended in the meantime may or may not be seen.
+	Log(ctx context.Context, flowID string) iter.Seq2[json.RawMessage, error]
 }
 
 // SaveOption changes one SaveState call.

@@ -11,6 +11,9 @@ import (
 // MaxIDBytes is the longest flow ID, in bytes of UTF-8.
 const MaxIDBytes = 1024
 
+// MaxLogEntry is the longest entry of a flow's log, in bytes.
+const MaxLogEntry = 16 << 10
+
 // Snapshot is one flow at one moment: what SaveState writes and LoadState returns.
 //
 // Whoever receives a Snapshot owns its bytes; whoever hands one over may reuse them as soon
@@ -31,6 +34,11 @@ type Snapshot struct {
 	// Progress is the runtime's own bookkeeping: valid JSON, or nil for none. A store keeps
 	// it in the same write as State and never reads it.
 	Progress json.RawMessage
+
+	// Log holds entries for the flow's log, which this save appends: JSON values, each of at
+	// most MaxLogEntry bytes, that a store keeps and never reads. LoadState returns none; see
+	// FlowLog.
+	Log []json.RawMessage
 
 	// SavedAt is when the snapshot was written, in UTC with a resolution of one
 	// microsecond. A zero SavedAt is filled in at the save. It informs people; it is never
@@ -76,6 +84,20 @@ type Saved struct {
 
 	// Pruned holds the messages that the reducer removed, oldest first.
 	Pruned []json.RawMessage
+}
+
+// ValidateLog returns nil if every entry can be kept, else an error that wraps ErrTooLarge or
+// ErrInvalidState.
+func ValidateLog(entries []json.RawMessage) error {
+	for i, e := range entries {
+		if len(e) > MaxLogEntry {
+			return fmt.Errorf("log entry %d: %w", i, &SizeError{Size: int64(len(e)), Limit: MaxLogEntry})
+		}
+		if !json.Valid(e) {
+			return &StateError{Reason: fmt.Sprintf("log entry %d is not JSON", i)}
+		}
+	}
+	return nil
 }
 
 // ValidateID returns nil for a usable flow ID, else an error that wraps ErrInvalidID and

@@ -142,7 +142,14 @@ func (s *Store) saveCheckpoint(ctx context.Context, c core.Checkpoint) (core.Che
 			return core.CheckpointInfo{}, err
 		}
 		put := checkpointPut{s: s, part: part, owner: owner, hdr: hdr, id: newCheckpointID(c.At, c.Parent)}
-		if err := put.run(ctx, content{state: c.State, progress: c.Progress}); err != nil {
+		err = put.run(ctx, content{state: c.State, progress: c.Progress})
+		if errors.Is(err, core.ErrConflict) {
+			// Its claim is gone, deleted with the flow or expired.
+			s.known.forget(c.FlowID)
+			put.discard(ctx)
+			continue
+		}
+		if err != nil {
 			return core.CheckpointInfo{}, err
 		}
 		// A checkpoint under a head that was deleted meanwhile went with it.
@@ -200,7 +207,7 @@ func (s *Store) ownHead(ctx context.Context, part driver.Partition) (head, error
 		return h, nil
 	}
 	if !h.exists() {
-		h.hdr = header{V: formatVersion, Epoch: newName()}
+		h.hdr = header{V: plainVersion, Epoch: newName()}
 	}
 	h.hdr.Held, h.hdr.Reserved, h.stateless = true, s.now().UnixMilli(), true
 	r := driver.Record{SavedAt: s.now().UTC().Truncate(time.Microsecond), ExpireAt: s.expiry(), Data: h.hdr.encode(nil)}

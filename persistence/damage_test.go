@@ -72,8 +72,8 @@ func removeSibling(t *testing.T, d driver.Driver, sort string) {
 
 func TestANewerFormatIsUnsupported(t *testing.T) {
 	s, d := newStore(t, inmem.Config{})
-	put(t, d, driver.Partition("f").Head(), driver.Record{Data: []byte(`{"v":2,"epoch":"x","unknown":[]}` + "\n")})
-	if _, err := s.LoadState(t.Context(), "f"); !errors.Is(err, core.ErrUnsupported) || !strings.Contains(err.Error(), "version 2") {
+	put(t, d, driver.Partition("f").Head(), driver.Record{Data: []byte(`{"v":9,"epoch":"x","unknown":[]}` + "\n")})
+	if _, err := s.LoadState(t.Context(), "f"); !errors.Is(err, core.ErrUnsupported) || !strings.Contains(err.Error(), "version 9") {
 		t.Errorf("load: %v", err)
 	}
 	if _, err := s.SaveState(t.Context(), core.Snapshot{FlowID: "f", State: state(1)}); !errors.Is(err, core.ErrUnsupported) {

@@ -12,8 +12,12 @@ import (
 	"github.com/weirflow/weir/persistence/driver"
 )
 
-// formatVersion is the newest header this program writes and reads.
-const formatVersion = 1
+// formatVersion is the newest header this program reads. Format 2 added the log; what has none
+// is written in format 1, for programs that know no logs.
+const (
+	formatVersion = 2
+	plainVersion  = 1
+)
 
 // maxTokens is how many of its last state writes a head remembers, so that a writer whose
 // reply was lost recognizes its own write although others have written since.
@@ -29,7 +33,8 @@ type header struct {
 	Tokens   []string `json:"tokens,omitempty"`  // of the last state writes, newest first
 	Payload  manifest `json:"payload,omitzero"`  // empty for a reserved head
 	Reserved int64    `json:"reserved,omitzero"` // unix ms at which a head without state was made
-	Held     bool     `json:"held,omitempty"`    // a head without state that owns checkpoints: it stays
+	Log      logState `json:"log,omitzero"`
+	Held     bool     `json:"held,omitempty"` // a head without state that owns checkpoints: it stays
 
 	// History is the id of the history entry that holds this very snapshot, "" for none.
 	// In an entry it is the id of the entry before.
@@ -113,6 +118,7 @@ type head struct {
 	// stateless: the record holds no state that could be loaded, only a reservation or
 	// JSON of another program that is no object.
 	stateless bool
+	tail      []byte // the log's newest entries
 }
 
 func (h head) exists() bool { return h.tag != "" }
@@ -151,7 +157,9 @@ func readHead(r driver.Record) (h head, inline []byte, err error) {
 	if err != nil {
 		return head{}, nil, err
 	}
-	return head{tag: r.Tag, hdr: hdr, stateless: hdr.N == 0}, inline, nil
+	h = head{tag: r.Tag, hdr: hdr, stateless: hdr.N == 0}
+	h.tail, err = readTail(hdr.Payload, inline)
+	return h, inline, err
 }
 
 // foreignHead is a head that another program wrote: one state write, named after the tag, so

@@ -36,7 +36,7 @@ func entryID(sort string) string {
 // planEntry lays out the history entry of a save.
 func (w *write) planEntry(e *entry, hdr header, c content) error {
 	e.n = hdr.N
-	hdr.Tokens, hdr.History = hdr.Tokens[:1], w.base.hdr.History
+	hdr.Tokens, hdr.History, hdr.Log = hdr.Tokens[:1], w.base.hdr.History, logState{}
 	hdr.Method, hdr.Saved = w.snap.Method, w.snap.SavedAt.UnixMicro()
 	key := w.part.Sibling(entrySort(hdr.Epoch, e.n, e.id))
 	record := func(pk packed) driver.Record {

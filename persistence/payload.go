@@ -19,6 +19,7 @@ import (
 const (
 	partState    = "state"
 	partProgress = "progress"
+	partLog      = "log" // the newest entries, always inline
 )
 
 // Places of a part.
@@ -53,6 +54,7 @@ func nativeManifest(state []byte) manifest {
 type content struct {
 	state    []byte
 	progress []byte // nil for none
+	log      []byte // of a head: the newest entries, nil for none
 }
 
 // packed is a content laid out for the store: one record and its segments.
@@ -84,6 +86,11 @@ func layout(c content, native bool, limits driver.Limits, size func(packed) int)
 	if c.progress != nil {
 		parts = append(parts, newPart(partProgress, c.progress, atInline))
 	}
+	var log []*encodedPart
+	if c.log != nil {
+		log = append(log, newPart(partLog, c.log, atInline)) // first, so that it is found without reading on
+	}
+	arrange := func(parts []*encodedPart) packed { return arrange(append(log, parts...)) }
 	p := arrange(parts)
 	if size(p) <= limits.Inline {
 		return p
@@ -243,6 +250,8 @@ func (s *Store) unpack(ctx context.Context, part driver.Partition, h header, nat
 			c.state = raw
 		case partProgress:
 			c.progress = raw
+		case partLog:
+			c.log = raw
 		default:
 			return content{}, fmt.Errorf("%w: the record has an unknown part %q", core.ErrUnsupported, p.Name)
 		}
@@ -251,6 +260,19 @@ func (s *Store) unpack(ctx context.Context, part driver.Partition, h header, nat
 		return content{}, fmt.Errorf("%w: the record names no state", core.ErrCorrupt)
 	}
 	return c, nil
+}
+
+// readTail returns the part of a head's payload that is the log's newest entries.
+func readTail(m manifest, inline []byte) ([]byte, error) {
+	if len(m.Parts) == 0 || m.Parts[0].Name != partLog {
+		return nil, nil
+	}
+	p := m.Parts[0]
+	tail, _ := take(inline, p.Len)
+	if p.At != atInline || p.Enc != "" || len(tail) != p.Len || checksum(tail) != p.Sum {
+		return nil, fmt.Errorf("%w: the part %q is damaged", core.ErrCorrupt, p.Name)
+	}
+	return bytes.Clone(tail), nil
 }
 
 // take splits off n bytes, or fewer where there are not as many.

@@ -34,6 +34,7 @@ type world struct {
 	results *results
 	base    core.Revision // of the state that was there before, zero for none
 	opts    []persistence.Option
+	also    func(w *world) error // must hold after every step, too
 }
 
 type clock struct {
@@ -56,6 +57,8 @@ func (c *clock) advance(d time.Duration) {
 type results struct {
 	mu sync.Mutex
 	of map[string]error
+
+	kept map[string]string // checkpoints that were acknowledged, by actor
 }
 
 func (r *results) set(name string, err error) {
@@ -111,10 +114,12 @@ func remove(name string) actor {
 	}}
 }
 
-func expire(name string) actor {
+func expire(name string) actor { return elapse(name, time.Hour) }
+
+func elapse(name string, d time.Duration) actor {
 	return actor{name: name, run: func(w *world) {
 		_, _ = w.drv.Get(context.Background(), driver.Partition("none").Head()) // the step before which others may act
-		w.clock.advance(time.Hour)
+		w.clock.advance(d)
 		w.results.set(name, nil)
 	}}
 }
@@ -130,6 +135,7 @@ type protocolCase struct {
 	initial bool
 	actors  []actor
 	opts    []persistence.Option
+	also    func(w *world) error
 	// mayConflict lists the actors that may end in ErrConflict.
 	mayConflict []string
 }
@@ -170,11 +176,13 @@ func protocolTriples() []protocolCase {
 // With the race detector, which makes a schedule some ten times slower, only the first ones of
 // each case run; make check runs all of them without it.
 func TestProtocolHoldsInEveryInterleavingOfPairs(t *testing.T) {
-	for _, c := range protocolPairs() {
+	for _, c := range append(protocolPairs(), besideHeadPairs()...) {
 		bound := 0
 		switch {
 		case raceEnabled || testing.Short():
 			bound = 150
+		case c.also != nil:
+			bound = 800
 		case len(c.actors) > 2 || len(c.opts) > 0:
 			bound = 3_000
 		}
@@ -192,6 +200,9 @@ func TestProtocolHoldsInInterleavingsOfTriples(t *testing.T) {
 	}
 	for _, c := range protocolTriples() {
 		explore(t, c, bound)
+	}
+	for _, c := range besideHeadTriples() {
+		explore(t, c, bound/4)
 	}
 }
 
@@ -335,8 +346,9 @@ func newWorld(c protocolCase) *world {
 	w := &world{
 		drv:     inmem.New(inmem.Config{Limits: protocolLimits, Now: clk.read}),
 		clock:   clk,
-		results: &results{of: map[string]error{}},
+		results: &results{of: map[string]error{}, kept: map[string]string{}},
 		opts:    c.opts,
+		also:    c.also,
 	}
 	if c.initial {
 		saved, err := w.store().SaveState(context.Background(), core.Snapshot{FlowID: flowID, Method: "init", State: bigState("init")})
@@ -350,6 +362,11 @@ func newWorld(c protocolCase) *world {
 
 // check is what must hold after every step: whoever reads finds a whole state or none.
 func (w *world) check() error {
+	if w.also != nil {
+		if err := w.also(w); err != nil {
+			return err
+		}
+	}
 	snap, err := w.store().LoadState(context.Background(), flowID)
 	if errors.Is(err, core.ErrNotFound) {
 		return nil
@@ -393,6 +410,9 @@ func (w *world) checkLeftovers() error {
 		}
 		kind, rest, _ := strings.Cut(r.Sort, "/")
 		id := strings.Split(rest, "/")[1]
+		if w.isCheckpoint(rest) {
+			continue
+		}
 		if kind == "seg" && len(w.opts) == 0 && !strings.Contains(string(head.Data), id) {
 			return fmt.Errorf("the segment %s is left, and no head names it", r.Sort)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/weirflow/weir/core"
@@ -134,7 +135,7 @@ func (w *write) attempt(ctx context.Context) (rev core.Revision, done bool, err 
 		return w.settle(ctx, plan, err)
 	}
 	old := w.base
-	w.base = head{tag: tag, hdr: plan.hdr}
+	w.base = head{tag: tag, hdr: plan.hdr, tail: plan.log.tail}
 	w.s.known.remember(w.snap.FlowID, w.base)
 	w.cleanUp(ctx, old)
 	return w.base.revision(), true, nil
@@ -146,13 +147,14 @@ type plan struct {
 	record     driver.Record
 	payload    packed
 	history    *entry
+	log        logPlan
 	needsEpoch bool // siblings are needed and the base has no epoch yet
 }
 
 func (w *write) plan() (plan, error) {
 	var p plan
 	p.hdr = header{
-		V: formatVersion, Epoch: w.base.hdr.Epoch,
+		V: plainVersion, Epoch: w.base.hdr.Epoch,
 		N: w.base.hdr.N + 1, Tokens: nextTokens(w.token, w.base.hdr.Tokens),
 	}
 	if p.hdr.Epoch == "" {
@@ -162,7 +164,14 @@ func (w *write) plan() (plan, error) {
 		p.history = &entry{id: newName()}
 		p.hdr.History = p.history.id
 	}
-	c := content{state: w.snap.State, progress: w.snap.Progress}
+	var err error
+	if p.log, err = w.s.planLog(w.part, w.base, p.hdr.Epoch, w.snap.Log); err != nil {
+		return plan{}, err
+	}
+	if p.hdr.Log = p.log.state; p.hdr.Log.Chunks > 0 || p.log.tail != nil {
+		p.hdr.V = formatVersion
+	}
+	c := content{state: w.snap.State, progress: w.snap.Progress, log: p.log.tail}
 	p.payload = layout(c, true, w.s.limits, func(pk packed) int {
 		return driver.Size(w.s.drv, w.part.Head(), w.record(p.hdr, pk))
 	})
@@ -179,7 +188,7 @@ func (w *write) plan() (plan, error) {
 			return plan{}, err
 		}
 	}
-	siblings := len(p.payload.segments) > 0 || p.history != nil
+	siblings := len(p.payload.segments) > 0 || p.history != nil || len(p.log.chunks) > 0
 	p.needsEpoch = siblings && w.base.hdr.Epoch == ""
 	return p, nil
 }
@@ -219,7 +228,7 @@ func (w *write) giveEpoch(ctx context.Context) error {
 		w.base = h
 		return w.conflict()
 	}
-	hdr := header{V: formatVersion, Epoch: newName(), Reserved: w.s.now().UnixMilli()}
+	hdr := header{V: plainVersion, Epoch: newName(), Reserved: w.s.now().UnixMilli()}
 	r := driver.Record{SavedAt: w.snap.SavedAt, ExpireAt: w.expire, Method: w.snap.Method, Data: hdr.encode(nil)}
 	tag, err := w.s.drv.Put(ctx, w.part.Head(), r, w.base.condition())
 	if errors.Is(err, core.ErrConflict) {
@@ -249,10 +258,18 @@ func (w *write) putPayload(ctx context.Context, p plan) error {
 	if err := w.s.putSegments(ctx, p.payload, w.part, p.hdr.Epoch, expire); err != nil {
 		return err
 	}
-	if p.history == nil {
-		return nil
+	if err := w.putChunks(ctx, p, expire); err != nil || p.history == nil {
+		return err
 	}
 	return w.s.putEntry(ctx, w.part, p.history, p.hdr.Epoch, expire)
+}
+
+func (w *write) putChunks(ctx context.Context, p plan, expire time.Time) error {
+	chunks := slices.Clone(p.log.chunks)
+	for i := range chunks {
+		chunks[i].ExpireAt = expire
+	}
+	return w.s.putSiblings(ctx, w.part, chunks)
 }
 
 // settle decides after a Put of the head that did not succeed.
@@ -330,6 +347,9 @@ func (w *write) settleFailure(ctx context.Context, p plan, putErr error) (core.R
 // discard removes the siblings of an attempt that failed for certain.
 func (w *write) discard(ctx context.Context, p plan) {
 	w.s.removePayload(ctx, w.part, p.hdr.Epoch, p.payload.manifest)
+	for _, c := range p.log.chunks {
+		w.s.removeSorts(ctx, w.part, []string{c.Sort})
+	}
 	if p.history != nil {
 		w.s.removeEntry(ctx, w.part, p.hdr.Epoch, *p.history)
 	}

@@ -53,6 +53,9 @@ func (s *Store) save(ctx context.Context, snap core.Snapshot, set core.SaveSetti
 	if snap.Progress != nil && !json.Valid(snap.Progress) {
 		return core.Saved{}, &core.StateError{Reason: "the progress is not JSON"}
 	}
+	if err := core.ValidateLog(snap.Log); err != nil {
+		return core.Saved{}, err
+	}
 	var saved core.Saved
 	state, pruned, err := s.prune(ctx, snap.FlowID, snap.State)
 	if err != nil {

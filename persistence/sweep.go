@@ -118,7 +118,7 @@ func (s *Store) adopt(ctx context.Context, part driver.Partition) (head, error) 
 	if !h.foreign {
 		return head{}, fmt.Errorf("%w: the head has an epoch already", core.ErrConflict)
 	}
-	h.hdr.V, h.hdr.Epoch = formatVersion, newName()
+	h.hdr.V, h.hdr.Epoch = plainVersion, newName()
 	if h.stateless {
 		h.hdr.Reserved = s.now().UnixMilli()
 	}
@@ -145,6 +145,14 @@ func (s *Store) garbage(ctx context.Context, part driver.Partition, hdr header, 
 		}
 		live[l.id] = true
 	}
+	chunks, err := s.logChunks(ctx, part, hdr)
+	if err != nil {
+		return nil, err
+	}
+	for _, sort := range chunks {
+		_, _, id := place(sort)
+		live[id] = true
+	}
 	var garbage []string
 	for _, sort := range listed {
 		kind, epoch, id := place(sort)
@@ -153,7 +161,7 @@ func (s *Store) garbage(ctx context.Context, part driver.Partition, hdr header, 
 			if epoch == hdr.Epoch {
 				continue
 			}
-		case "h":
+		case "h", "ev":
 			if epoch == hdr.Epoch && live[id] {
 				continue
 			}
@@ -199,7 +207,7 @@ func place(sort string) (kind, epoch, id string) {
 	switch kind {
 	case "seg":
 		id, _, _ = strings.Cut(rest, "/")
-	case "h":
+	case "h", "ev":
 		id = rest[strings.LastIndexByte(rest, '/')+1:]
 	default:
 		id = rest

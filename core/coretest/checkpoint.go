@@ -3,6 +3,7 @@ package coretest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,6 +17,7 @@ import (
 type shelf struct {
 	checkpoints []core.Checkpoint // oldest first
 	branches    []core.Branch
+	log         []json.RawMessage
 }
 
 var errCheckpointID = errors.New("the store names a checkpoint, its ID must be empty")
@@ -90,7 +92,7 @@ func (s *Store) look(ctx context.Context, flowID string) (shelf, error) {
 	if sh == nil {
 		return shelf{}, nil
 	}
-	return shelf{slices.Clone(sh.checkpoints), slices.Clone(sh.branches)}, nil
+	return shelf{slices.Clone(sh.checkpoints), slices.Clone(sh.branches), slices.Clone(sh.log)}, nil
 }
 
 // Checkpoints implements core.CheckpointProvider.

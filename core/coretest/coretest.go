@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -18,8 +19,8 @@ import (
 	"github.com/weirflow/weir/core"
 )
 
-// Store keeps the newest snapshot and the checkpoints of each flow in memory. It implements
-// core.FlowPersistence and core.CheckpointProvider and is safe for concurrent use. Use New.
+// Store keeps the newest snapshot, the log and the checkpoints of each flow in memory. It
+// implements core.FlowPersistence, core.FlowLog and core.CheckpointProvider and is safe for concurrent use. Use New.
 type Store struct {
 	mu      sync.Mutex
 	flows   map[string]core.Snapshot
@@ -57,6 +58,11 @@ func (s *Store) save(ctx context.Context, snap core.Snapshot, set core.SaveSetti
 		snap.SavedAt = time.Now()
 	}
 	snap.SavedAt = snap.SavedAt.UTC().Truncate(time.Microsecond)
+	for _, e := range snap.Log {
+		sh := s.shelf(snap.FlowID)
+		sh.log = append(sh.log, bytes.Clone(e))
+	}
+	snap.Log = nil
 	s.flows[snap.FlowID] = clone(snap)
 	s.saves[snap.FlowID] = append(s.saves[snap.FlowID], snap.Method)
 	return core.Saved{Revision: snap.Revision}, nil
@@ -76,7 +82,24 @@ func check(ctx context.Context, snap core.Snapshot) error {
 	if snap.Progress != nil && !json.Valid(snap.Progress) {
 		return &core.StateError{Reason: "the progress is not JSON"}
 	}
-	return nil
+	return core.ValidateLog(snap.Log)
+}
+
+// Log implements core.FlowLog.
+func (s *Store) Log(ctx context.Context, flowID string) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		_, err := s.load(ctx, flowID)
+		if err != nil {
+			yield(nil, &core.Error{Op: "read log", FlowID: flowID, Err: err})
+			return
+		}
+		sh, _ := s.look(ctx, flowID)
+		for _, e := range sh.log {
+			if !yield(bytes.Clone(e), nil) {
+				return
+			}
+		}
+	}
 }
 
 // LoadState implements core.FlowPersistence.

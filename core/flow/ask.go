@@ -149,6 +149,7 @@ func (e *engine) answered(ctx context.Context, call *activation, p *pending, rep
 func (e *engine) recordAnswer(ctx context.Context, p *pending, reply Reply) error {
 	e.close(p)
 	e.answers[p.Seq] = append(e.answers[p.Seq], reply.Text)
+	e.note(LogEntry{Kind: Answered, ID: p.ID + "/answer", Request: p.ID, Method: p.Method})
 	if p.stored {
 		if err := e.write(ctx, p.Method, p.ID); err != nil {
 			return &SaveError{Flow: e.flow, FlowID: e.flowID, Method: p.Method, Err: err}

@@ -64,8 +64,11 @@ var (
 	errForkOfNone = errors.New("Fork needs FromCheckpoint, which says where the fork begins")
 )
 
-// checkCheckpoints sees to it that the options about checkpoints go together.
-func (c *runConfig) checkCheckpoints() error {
+// check sees to it that the options about checkpoints and logs go together.
+func (c *runConfig) check() error {
+	if err := c.checkLog(); err != nil {
+		return err
+	}
 	if c.from != nil && c.restoring {
 		return fmt.Errorf("FromCheckpoint (%v) and RestoreFrom (flow %q) are both given: one takes a run up from a checkpoint, the other begins a new run with the state that a flow saved last; give one of them", *c.from, c.restoreFrom)
 	}
@@ -213,6 +216,7 @@ func (d *Definition[S]) rewind(ctx context.Context, in Inputs, cfg *runConfig, f
 	if flowID != from.FlowID {
 		e.from = from.FlowID
 	}
+	e.noteStart(from.ID)
 	e.recorder = cfg.newRecorder()
 	e.recorder.Branch = from.Branch
 	e.recorder.Follow(from.FlowID, from.ID)
@@ -249,6 +253,7 @@ func rewoundRunID(flowID string, revision core.Revision, checkpointID string, st
 // rename gives the run, and the requests that are open, another id: a request that was
 // answered after the checkpoint is not the one that is open again.
 func (e *engine) rename(run string) {
+	e.journal.inherit(e)
 	for _, p := range e.pending {
 		p.FlowID, p.stored = e.flowID, e.cfg.store != nil
 		p.ID = run + strings.TrimPrefix(p.ID, e.runID)

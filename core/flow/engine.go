@@ -43,6 +43,7 @@ type engine struct {
 	answers     map[uint64][]string // by Seq of calls that are not over, to the questions inside them
 	untold      []*pending          // are to be told again
 	recorder    *checkpoint.Recorder
+	journal     journal
 	opened      bool    // FlowStarted was emitted
 	early       []Event // what happened before
 
@@ -225,7 +226,7 @@ func (e *engine) begin(methods context.Context, call *activation) {
 func (e *engine) newCall(methods context.Context, a *scheduler.Activation) *activation {
 	call := &activation{
 		engine: e, flowID: e.flowID, method: e.methods[a.Method].name, number: a.Call,
-		id: fmt.Sprintf("%s-%d", e.runID, a.Seq), seq: a.Seq, index: a.Method, payload: a.Payload,
+		id: e.callID(a.Seq), seq: a.Seq, index: a.Method, payload: a.Payload,
 	}
 	if a.Race != 0 {
 		call.racing = a
@@ -304,11 +305,13 @@ func (e *engine) settle(ctx, methods context.Context, r callResult) scheduler.St
 	if e.methods[r.call.index].review != nil {
 		return e.review(ctx, methods, r)
 	}
+	e.noteCompletion(r.call.seq, r.label)
 	step, err := e.sched.Complete(r.call.seq, r.output, r.label)
 	if err != nil {
 		e.fails(fail("run", e.flowID, err))
 		return scheduler.Step{}
 	}
+	e.noteEnd(&step)
 	e.lose(step.Cancel)
 	e.record(r)
 	if err := e.save(ctx, r.call.method, r.call.index); err != nil {

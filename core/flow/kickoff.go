@@ -34,7 +34,7 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 	if len(cfg.answers) > 0 {
 		return nil, fail("kickoff", "", errors.New("Answer is for Resume"))
 	}
-	if err := cfg.checkCheckpoints(); err != nil {
+	if err := cfg.check(); err != nil {
 		return nil, fail("kickoff", "", err)
 	}
 	if cfg.from != nil {
@@ -54,6 +54,7 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 		e.runID = derivedRunID(&h)
 	}
 	e.sched = scheduler.NewState(d.graph, e.limits())
+	e.noteStart("")
 	e.open(ctx, FlowStarted{EventOrigin: e.origin(), RestoredFrom: h.from, State: slices.Clone(h.state)})
 	err = e.run(ctx, e.sched.Kickoff())
 	return d.result(e, err)
@@ -95,7 +96,7 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 	if cfg.from != nil || cfg.fork {
 		return nil, fail("resume", flowID, errors.New("FromCheckpoint and Fork are for Kickoff; Resume goes on from what was saved last"))
 	}
-	if err := cfg.checkCheckpoints(); err != nil {
+	if err := cfg.check(); err != nil {
 		return nil, fail("resume", flowID, err)
 	}
 	for attempt := 1; ; attempt++ {
@@ -214,6 +215,7 @@ func (e *engine) restore(snap core.Snapshot, now *fingerprint) (scheduler.Step, 
 	}
 	e.sched = sched
 	e.feedback = p.Feedback
+	e.journal = journal{keep: p.Log || e.cfg.keepLog, previous: p.Entry, triggers: p.Triggers}
 	if p.Branch != "" {
 		e.recorder.Branch = p.Branch
 	}

@@ -111,6 +111,7 @@ type runConfig struct {
 	concurrency   int
 	provider      Provider
 	answers       []answer
+	keepLog       bool
 	checkpoints   *checkpoint.Config
 	from          *checkpoint.Ref
 	fork          bool

@@ -30,6 +30,9 @@ type progress struct {
 	Pending     []*pending                 `json:"pending,omitempty"`  // open requests, oldest first
 	Answers     map[uint64][]string        `json:"answers,omitempty"`  // by Seq of calls in progress, to what they asked
 	Feedback    []Feedback                 `json:"feedback,omitempty"` // answered reviews of the run
+	Log         bool                       `json:"log,omitempty"`      // the run keeps one
+	Entry       string                     `json:"entry,omitempty"`    // its newest entry
+	Triggers    map[uint64]string          `json:"triggers,omitempty"` // see journal
 	Branch      string                     `json:"branch,omitempty"`   // if not core.MainBranch
 	Parent      string                     `json:"parent,omitempty"`   // the checkpoint that the next one follows,
 	ParentFlow  string                     `json:"parent_flow,omitempty"`
@@ -57,6 +60,7 @@ func (e *engine) encodeProgress() (json.RawMessage, error) {
 			Version: progressVersion, Flow: e.flow, Run: e.runID, Writer: e.writer, Saves: e.saves, From: e.from,
 			Persist: e.cfg.persist, Scheduler: sched, Last: e.lastMethod, Latest: e.last,
 			KeepOutputs: e.keepOutputs, Outputs: e.outputs, Pending: e.pending, Answers: e.answers, Feedback: e.feedback,
+			Log: e.journal.keep, Entry: e.journal.previous, Triggers: e.journal.triggers,
 			Branch: branch, Parent: parent, ParentFlow: parentFlow,
 		},
 		Methods: e.fingerprint.encoded,

@@ -42,6 +42,7 @@ func (e *engine) review(ctx, methods context.Context, r callResult) scheduler.St
 // openRequest enters a request and stores it, so that it is known before anyone is told.
 func (e *engine) openRequest(ctx context.Context, p *pending) bool {
 	e.pending = append(e.pending, p)
+	e.note(LogEntry{Kind: Asked, ID: p.ID, Request: p.ID, Method: p.Method})
 	if e.cfg.store != nil {
 		if err := e.write(ctx, p.Method, p.ID); err != nil {
 			e.fails(&SaveError{Flow: e.flow, FlowID: e.flowID, Method: p.Method, Err: err})
@@ -127,10 +128,13 @@ func (e *engine) take(ctx context.Context, p *pending, index int, fb Feedback) (
 	if fb.Outcome != "" {
 		done = scheduler.Result{Output: p.Output, Label: fb.Outcome, With: record}
 	}
+	e.note(LogEntry{Kind: Answered, ID: p.ID + "/answer", Request: p.ID, Method: p.Method, Label: fb.Outcome})
+	e.noteCompletion(p.Seq, done.Label)
 	step, err := e.sched.CompleteWith(p.Seq, done)
 	if err != nil {
 		return scheduler.Step{}, fail("take feedback", e.flowID, err)
 	}
+	e.noteEnd(&step)
 	e.close(p)
 	e.feedback = append(e.feedback, fb)
 	e.record(callResult{call: &activation{method: p.Method}, result: result{output: done.Output}})

@@ -47,13 +47,14 @@ func (e *engine) write(ctx context.Context, method, request string) error {
 		return err
 	}
 	state, version := e.snapshot()
-	snap := core.Snapshot{FlowID: e.flowID, Method: method, State: state, Progress: progress}
+	snap := core.Snapshot{FlowID: e.flowID, Method: method, State: state, Progress: progress, Log: e.journal.entries}
 	saved, err := e.store(ctx, snap)
 	if err != nil {
 		e.unsaved = true
 		return err
 	}
 	e.revision = saved.Revision
+	e.journal.entries = nil
 	if saved.State != nil && version == e.version {
 		e.replace(saved.State)
 	}

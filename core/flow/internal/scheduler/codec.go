@@ -60,6 +60,7 @@ type encodedActivation struct {
 	Wave    int             `json:"in,omitempty"`
 	Race    uint64          `json:"race,omitempty"`
 	Waiting bool            `json:"waits,omitempty"`
+	Cause   uint64          `json:"by,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
@@ -83,7 +84,7 @@ func (s *State) Encode() ([]byte, error) {
 			ids[w] = len(waves)
 		}
 		e.Active = append(e.Active, encodedActivation{
-			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Race: a.Race, Waiting: a.Waiting, Payload: a.Payload,
+			Seq: a.Seq, Method: s.graph.methods[a.Method].Name, Call: a.Call, Wave: ids[a.wave.alive()], Race: a.Race, Waiting: a.Waiting, Cause: a.Cause, Payload: a.Payload,
 		})
 	}
 	for _, w := range waves {
@@ -226,7 +227,7 @@ func (s *State) decodeActive(list []encodedActivation, waves []*wave) error {
 			dropped = append(dropped, w)
 			continue
 		}
-		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Race: e.Race, Waiting: e.Waiting, Payload: e.Payload, wave: w})
+		s.active = append(s.active, &Activation{Seq: e.Seq, Method: m, Call: e.Call, Race: e.Race, Waiting: e.Waiting, Cause: e.Cause, Payload: e.Payload, wave: w})
 	}
 	slices.SortFunc(s.active, func(a, b *Activation) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i, w := range waves[1:] {

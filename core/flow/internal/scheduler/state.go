@@ -20,6 +20,7 @@ type Activation struct {
 	Payload json.RawMessage
 	Race    uint64 // the race it is in: Seq of its first member; 0 is none
 	Waiting bool   // for an answer from outside: not to be started
+	Cause   uint64 // Seq of the call by whose completion it became due; 0 is the run's beginning
 	wave    *wave
 }
 
@@ -46,6 +47,7 @@ type State struct {
 	tick    uint64 // logical time: counts the firings of one-shot listeners
 	methods []methodState
 	active  []*Activation // due or running, by Seq
+	cause   uint64        // Seq of the call whose completion is being followed up
 	root    *wave
 }
 
@@ -110,7 +112,9 @@ func (s *State) CompleteWith(seq uint64, r Result) (Step, error) {
 	m := &s.methods[a.Method]
 	m.completed++
 	m.done = true
+	s.cause = seq
 	s.announce(a, r, &step)
+	s.cause = 0
 	step.Finished = len(s.active) == 0
 	return step, nil
 }
@@ -151,7 +155,7 @@ func (s *State) dispatch(w *wave, method int, payload json.RawMessage, race uint
 	}
 	s.calls++
 	m.calls++
-	a := &Activation{Seq: s.calls, Method: method, Call: m.calls, Payload: payload, Race: race, wave: w}
+	a := &Activation{Seq: s.calls, Method: method, Call: m.calls, Payload: payload, Race: race, Cause: s.cause, wave: w}
 	w.live++
 	s.active = append(s.active, a)
 	s.command(a, step)
