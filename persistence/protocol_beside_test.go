@@ -110,12 +110,14 @@ func logIsWhole(removed bool) func(w *world) error {
 			n, first := strings.Count(text, want), strings.Count(text, own[0])
 			err, over := w.results.of[name]
 			if n != first || n > 1 || n == 0 && over && err == nil && !removed {
-				return fmt.Errorf("of the entries that %q saved (%v, %v) the log has %d of %d", name, over, err, n, first)
+				return fmt.Errorf("of the entries that %q saved (over: %v) the log has %d whole of %d: %w", name, over, n, first, errors.Join(errLog, err))
 			}
 		}
 		return nil
 	}
 }
+
+var errLog = errors.New("the log is not whole")
 
 func besideHeadPairs() []protocolCase {
 	whole, gone := checkpointsAreWhole(false), checkpointsAreWhole(true)

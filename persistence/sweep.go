@@ -132,9 +132,39 @@ func (s *Store) adopt(ctx context.Context, part driver.Partition) (head, error) 
 	return h, nil
 }
 
-// garbage selects from listed what neither the head nor its history nor a checkpoint names.
-// Records of a kind this version does not know are left alone.
+// garbage selects from listed what neither the head nor its history nor its log nor a
+// checkpoint names. Records of a kind this version does not know are left alone.
 func (s *Store) garbage(ctx context.Context, part driver.Partition, hdr header, listed []string) ([]string, error) {
+	live, err := s.named(ctx, part, hdr)
+	if err != nil {
+		return nil, err
+	}
+	var garbage []string
+	for _, sort := range listed {
+		kind, epoch, id := place(sort)
+		kept := epoch == hdr.Epoch
+		switch kind {
+		case "cp", "br":
+		case "h", "ev":
+			kept = kept && live[id]
+		case "seg":
+			if kept {
+				if kept, err = s.owned(ctx, part, epoch, id, live); err != nil {
+					return nil, err
+				}
+			}
+		default:
+			continue
+		}
+		if !kept {
+			garbage = append(garbage, sort)
+		}
+	}
+	return garbage, nil
+}
+
+// named returns the ids of what a head names, directly or along a chain.
+func (s *Store) named(ctx context.Context, part driver.Partition, hdr header) (map[string]bool, error) {
 	live := map[string]bool{}
 	if hdr.Payload.ID != "" {
 		live[hdr.Payload.ID] = true
@@ -146,49 +176,20 @@ func (s *Store) garbage(ctx context.Context, part driver.Partition, hdr header, 
 		live[l.id] = true
 	}
 	chunks, err := s.logChunks(ctx, part, hdr)
-	if err != nil {
-		return nil, err
-	}
 	for _, sort := range chunks {
 		_, _, id := place(sort)
 		live[id] = true
 	}
-	var garbage []string
-	for _, sort := range listed {
-		kind, epoch, id := place(sort)
-		switch kind {
-		case "cp", "br":
-			if epoch == hdr.Epoch {
-				continue
-			}
-		case "h", "ev":
-			if epoch == hdr.Epoch && live[id] {
-				continue
-			}
-		case "seg":
-			kept := epoch == hdr.Epoch && live[id]
-			if epoch == hdr.Epoch && !kept {
-				var err error
-				if kept, err = s.checkpointed(ctx, part, epoch, id, live); err != nil {
-					return nil, err
-				}
-			}
-			if kept {
-				continue
-			}
-		default:
-			continue
-		}
-		garbage = append(garbage, sort)
-	}
-	return garbage, nil
+	return live, err
 }
 
-// checkpointed reports whether a checkpoint of that id owns segments, also one that is still
-// claimed. It was there before its segments, so after they were listed its absence means that
-// it is gone. It is looked for once for each id, and noted in live.
-func (s *Store) checkpointed(ctx context.Context, part driver.Partition, epoch, id string, live map[string]bool) (bool, error) {
-	if known, looked := live[id]; looked || checkCheckpointID(id) != nil {
+// owned reports whether something live owns the segments of that id: what the head names, or a
+// checkpoint, also one that is still claimed. A checkpoint was there before its segments, so
+// after they were listed its absence means that it is gone. It is looked for once for each id,
+// and noted in live.
+func (s *Store) owned(ctx context.Context, part driver.Partition, epoch, id string, live map[string]bool) (bool, error) {
+	known, looked := live[id]
+	if looked {
 		return known, nil
 	}
 	_, err := s.drv.Get(ctx, part.Sibling(checkpointSort(epoch, id)))

@@ -130,17 +130,19 @@ func (s *Store) PruneCheckpoints(ctx context.Context, flowID, branch string, kee
 		sh.branches = slices.DeleteFunc(sh.branches, func(b core.Branch) bool { return b.Name == branch })
 	}
 	before, of := len(sh.checkpoints), 0
-	for i := len(sh.checkpoints) - 1; i >= 0; i-- {
-		c := sh.checkpoints[i]
-		if c.Branch != branch {
-			continue
-		}
+	var kept []core.Checkpoint
+	for _, c := range slices.Backward(sh.checkpoints) {
 		begins := slices.ContainsFunc(sh.branches, func(b core.Branch) bool { return b.Checkpoint == c.ID })
-		if of++; of > keep && !begins {
-			sh.checkpoints = slices.Delete(sh.checkpoints, i, i+1)
+		if c.Branch == branch {
+			of++
+		}
+		if c.Branch != branch || of <= keep || begins {
+			kept = append(kept, c)
 		}
 	}
-	return before - len(sh.checkpoints), nil
+	slices.Reverse(kept)
+	sh.checkpoints = kept
+	return before - len(kept), nil
 }
 
 var errNegative = errors.New("a number of checkpoints cannot be negative")
