@@ -30,16 +30,18 @@ func ExampleLineage() {
 	main := &checkpoint.Recorder{Branch: core.MainBranch, Config: checkpoint.Config{Provider: store}}
 	state := json.RawMessage(`{}`)
 	first, _, _ := main.Take(ctx, core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "c-1", Method: "receive"}, State: state})
-	_, _, _ = main.Take(ctx, core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "c-1", Method: "answer"}, State: state})
+	second, _, _ := main.Take(ctx, core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "c-1", Method: "answer"}, State: state})
 
 	fork := &checkpoint.Recorder{Branch: "cheaper", Config: checkpoint.Config{Provider: store}}
 	fork.Follow("c-1", first.ID)
-	_, _, _ = fork.Take(ctx, core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "c-2", Method: "answer"}, State: state})
+	third, _, _ := fork.Take(ctx, core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "c-2", Method: "answer"}, State: state})
 
+	fmt.Println("both follow the first:", second.Parent == first.ID, third.Parent == first.ID)
 	for c, err := range checkpoint.Lineage(ctx, store, checkpoint.Ref{FlowID: "c-2"}) {
 		fmt.Println(c.FlowID, c.Branch, c.Method, err)
 	}
 	// Output:
+	// both follow the first: true true
 	// c-2 cheaper answer <nil>
 	// c-1 main receive <nil>
 }

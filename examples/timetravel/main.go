@@ -79,7 +79,8 @@ func run(ctx context.Context, w io.Writer, url, id string, args []string) error 
 		return err
 	}
 	p := &planner{def: def, store: store, w: w}
-	command := append(args, "", "", "")
+	command := make([]string, max(4, len(args)))
+	copy(command, args)
 	switch command[0] {
 	case "plan":
 		return p.kickoff(ctx, flow.Inputs{"id": id, "city": command[1], "budget": 120}, flow.Persist())

@@ -1,6 +1,9 @@
 package scheduler
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // event is one entry of a wave's list.
 type event struct {
@@ -106,6 +109,7 @@ func (s *State) proceed(w *wave, step *Step) bool {
 				w.phase, w.cursor = listening, 0
 				continue
 			}
+			s.forget(w)
 			name := w.events[w.cursor].name
 			w.queue = s.triggered(s.graph.of(name).routers, name)
 			w.cursor++
@@ -128,6 +132,20 @@ func (s *State) proceed(w *wave, step *Step) bool {
 			w.phase = listening
 			w.cursor++
 		}
+	}
+}
+
+// forget drops the event before the cursor, whose routers have all run, if nothing else waits
+// for it. Otherwise a router that goes on with its own label would make the wave grow with
+// each round.
+func (s *State) forget(w *wave) {
+	last := w.cursor - 1
+	if last < 1 {
+		return // the first one's payload is that of the wave
+	}
+	if sub := s.graph.of(w.events[last].name); len(sub.listeners)+len(sub.starts) == 0 {
+		w.events = slices.Delete(w.events, last, last+1)
+		w.cursor--
 	}
 }
 
