@@ -49,6 +49,8 @@ func laws() []law {
 		historyIsExact(),
 		flowsExpire(),
 		sweepTakesGarbageOnly(),
+		checkpointsAreKept(),
+		logsAreExact(),
 		cutAnywhere(),
 		failuresKeepTheirMeaning(),
 		pruning(),

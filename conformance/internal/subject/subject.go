@@ -15,6 +15,8 @@ import (
 // Store is what the laws of the upper layers call.
 type Store interface {
 	core.FlowPersistence
+	core.FlowLog
+	core.CheckpointProvider
 	Delete(ctx context.Context, flowID string) error
 	Flows(ctx context.Context, o driver.ListOptions) iter.Seq2[persistence.FlowInfo, error]
 	History(ctx context.Context, flowID string) iter.Seq2[core.Snapshot, error]
