@@ -1,0 +1,226 @@
+package flowtest
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/weirflow/weir/core/flow"
+)
+
+// world is the state of a random flow.
+type world struct {
+	ID      string   `json:"id"`
+	Acc     int      `json:"acc"`
+	Counter int      `json:"counter"`
+	Log     []string `json:"log"`
+	Pads    []string `json:"pads"` // what makes it large
+}
+
+// kind says what the flows of a seed may do beside the rest, since not all of it goes together.
+type kind int
+
+const (
+	// asks: methods ask people. A question that is waited for inside a method holds its place
+	// under a limit of concurrency, and one that is answered later does not, so such flows
+	// have no limit.
+	asks kind = iota
+
+	// limited: few calls at a time; reviews only.
+	limited
+
+	// unsaved: some completions are not saved. What such a method did before a pause is done
+	// again after it, beside what the answer made due, so there are no questions.
+	unsaved
+)
+
+func kindOf(seed uint64) kind { return []kind{asks, limited, asks, unsaved}[seed%4] }
+
+// plan is what a method does; the same for each call but for what it draws by its identity.
+type plan struct {
+	asks      int  // questions inside the method
+	fails     bool // the first attempt of some of its calls
+	late      bool // it fails after it asked
+	noPersist bool
+	pad       int // bytes that each call adds to the state
+}
+
+func randomPlan(r *rand.Rand, k kind) plan {
+	p := plan{fails: r.IntN(3) == 0, late: r.IntN(2) == 0}
+	if k == asks && r.IntN(3) == 0 {
+		p.asks = 1 + r.IntN(2)
+	}
+	p.noPersist = k == unsaved && r.IntN(2) == 0
+	if r.IntN(3) == 0 {
+		p.pad = 50 + r.IntN(200)
+	}
+	return p
+}
+
+func (p plan) options() []flow.MethodOption {
+	var opts []flow.MethodOption
+	if p.fails {
+		opts = append(opts, flow.Retry{Attempts: 2})
+	}
+	if p.noPersist {
+		opts = append(opts, flow.NoPersist())
+	}
+	return opts
+}
+
+// randomFlow builds the flow that the seed stands for.
+func randomFlow(s *subject) (*flow.Definition[world], error) {
+	r := rand.New(rand.NewPCG(s.seed, 7)) //nolint:gosec // the seed is to be repeatable
+	k := kindOf(s.seed)
+	b := flow.New[world]("random")
+	names := make([]string, 3+r.IntN(7))
+	roles := make([]int, len(names)) // 0: start, 1 and 2: router, 3: reviewed listener, else listener
+	for i := range names {
+		names[i] = "m" + strconv.Itoa(i)
+		if i > 0 {
+			roles[i] = r.IntN(6)
+		}
+		s.plans[names[i]] = randomPlan(r, k)
+	}
+	racers := racersOf(names, roles)
+	for i, name := range names {
+		on := randomCondition(r, names, name, 2)
+		if two := slices.DeleteFunc(slices.Clone(racers), func(n string) bool { return n == name }); len(two) > 1 && r.IntN(3) == 0 {
+			on = flow.Or[any](flow.FirstOf(flow.On[any](two[0]), flow.On[any](two[1])), on)
+			racers = slices.DeleteFunc(racers, func(n string) bool { return n == two[0] || n == two[1] })
+		}
+		opts := s.plans[name].options()
+		if roles[i] == 0 && i > 0 {
+			opts = append(opts, flow.When(on))
+		}
+		if roles[i] == 3 && k != unsaved {
+			opts = append(opts, randomReview(r))
+		}
+		s.add(b, name, roles[i], on, opts)
+	}
+	return b.Build()
+}
+
+// add makes a method of the flow.
+func (s *subject) add(b *flow.Builder[world], name string, role int, on flow.Trigger[any], opts []flow.MethodOption) {
+	switch role {
+	case 0:
+		flow.Start(b, name, func(ctx context.Context, run *flow.Run[world]) (int, error) { return s.method(ctx, run, nil) }, opts...)
+	case 1, 2:
+		flow.Router(b, name, func(ctx context.Context, run *flow.Run[world], in any) (flow.Route, error) {
+			acc, err := s.method(ctx, run, in)
+			label := []flow.Label[any]{"", "x", "y", "z"}[hash(s.seed, name, acc)%4]
+			return flow.To(label, any(acc)), err
+		}, on, opts...)
+	default:
+		flow.Listen(b, name, s.method, on, opts...)
+	}
+}
+
+// racersOf returns the listeners, in the order in which they are paired to race.
+func racersOf(names []string, roles []int) []string {
+	var out []string
+	for i, name := range names {
+		if roles[i] > 3 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// randomReview has outcomes or none.
+func randomReview(r *rand.Rand) flow.Review {
+	if r.IntN(2) == 0 {
+		return flow.Review{Message: "what of it?"}
+	}
+	return flow.Review{Message: "which one?", Outcomes: []flow.Label[flow.Feedback]{"u", "v"}}
+}
+
+func randomCondition(r *rand.Rand, names []string, self string, depth int) flow.Trigger[any] {
+	if depth > 0 && r.IntN(2) == 0 {
+		x, y := randomCondition(r, names, self, depth-1), randomCondition(r, names, self, depth-1)
+		if r.IntN(2) == 0 {
+			return flow.And(x, y)
+		}
+		return flow.Or(x, y)
+	}
+	if r.IntN(6) == 0 {
+		return flow.Any(flow.Label[flow.Feedback]([]string{"u", "v"}[r.IntN(2)]))
+	}
+	if r.IntN(3) == 0 {
+		return flow.Label[any]([]string{"x", "y", "z"}[r.IntN(3)])
+	}
+	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == self })
+	return flow.On[any](others[r.IntN(len(others))])
+}
+
+// errFirst is what a first attempt fails with.
+var errFirst = errors.New("the first attempt fails")
+
+// method is the body of every method: an append, a wait, questions with a counter and a wait
+// after each, a read-modify-write.
+func (s *subject) method(ctx context.Context, run *flow.Run[world], in any) (int, error) {
+	p, call := s.plans[run.Method()], fmt.Sprintf("%s/%d", run.Method(), run.Call())
+	fails := p.fails && s.attempt(run.ActivationID()) == 1 && hash(s.seed, call)%2 == 0
+	err := run.State().Update(func(w *world) error {
+		w.Log = append(w.Log, call)
+		if p.pad > 0 {
+			w.Pads = append(w.Pads, noise(s.seed, call, p.pad))
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := s.wait(ctx, run.ActivationID()); err != nil {
+		return 0, err
+	}
+	if fails && !p.late {
+		return 0, errFirst
+	}
+	var answers string
+	for n := range p.asks {
+		answer, err := run.Ask(ctx, fmt.Sprintf("%s: question %d after %q?", call, n, answers))
+		if err != nil {
+			return 0, err
+		}
+		answers += answer + ";"
+		if err := run.State().Update(func(w *world) error { w.Counter++; return nil }); err != nil {
+			return 0, err
+		}
+		if err := s.wait(ctx, run.ActivationID()); err != nil {
+			return 0, err
+		}
+	}
+	if fails {
+		return 0, errFirst
+	}
+	acc := 0
+	err = run.State().Update(func(w *world) error {
+		w.Acc = (w.Acc*31 + w.Counter + int(hash(call, answers, impersonal(in))%997)) % 1_000_003
+		acc = w.Acc
+		return nil
+	})
+	return acc, err
+}
+
+// noise is text that cannot be compressed.
+func noise(seed uint64, call string, size int) string {
+	r := rand.New(rand.NewPCG(seed, hash(call))) //nolint:gosec // the same for each attempt
+	b := make([]byte, size/2)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return hex.EncodeToString(b)
+}
+
+func hash(parts ...any) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, parts...)
+	return h.Sum64()
+}
