@@ -65,8 +65,10 @@ func CutAnywhere(t *testing.T, seeds Seeds, open func() (core.FlowPersistence, e
 
 // callerPackage returns the path of the package whose test calls CutAnywhere.
 func callerPackage() string {
-	pc, _, _, _ := runtime.Caller(2)
-	name := runtime.FuncForPC(pc).Name() // path/of/package_test.TestName.func1
+	pc := make([]uintptr, 1)
+	runtime.Callers(3, pc)
+	frame, _ := runtime.CallersFrames(pc).Next()
+	name := frame.Function // path/of/package_test.TestName.func1
 	slash := strings.LastIndexByte(name, '/') + 1
 	last, _, _ := strings.Cut(name[slash:], ".")
 	return name[:slash] + strings.TrimSuffix(last, "_test")

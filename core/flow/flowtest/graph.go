@@ -75,7 +75,7 @@ func (p plan) options() []flow.MethodOption {
 
 // randomFlow builds the flow that the seed stands for.
 func randomFlow(s *subject) (*flow.Definition[world], error) {
-	r := rand.New(rand.NewPCG(s.seed, 7)) //nolint:gosec // the seed is to be repeatable
+	r := rand.New(rand.NewPCG(s.seed, 7))
 	k := kindOf(s.seed)
 	b := flow.New[world]("random")
 	names := make([]string, 3+r.IntN(7))
@@ -211,7 +211,7 @@ func (s *subject) method(ctx context.Context, run *flow.Run[world], in any) (int
 
 // noise is text that cannot be compressed.
 func noise(seed uint64, call string, size int) string {
-	r := rand.New(rand.NewPCG(seed, hash(call))) //nolint:gosec // the same for each attempt
+	r := rand.New(rand.NewPCG(seed, hash(call)))
 	b := make([]byte, size/2)
 	for i := range b {
 		b[i] = byte(r.Uint32())

@@ -175,7 +175,7 @@ func (s *subject) options() []flow.RunOption {
 
 func (s *subject) observe(_ context.Context, e flow.Event) {
 	if wrong := s.history.note(e, s.plans); wrong != "" {
-		s.accuse("%s", wrong)
+		s.accusef("%s", wrong)
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *subject) resume(ctx context.Context, def *flow.Definition[world], befor
 	if s.when == atEachQuestion {
 		open, err := flow.Pending(ctx, s, s.id)
 		if err != nil {
-			s.accuse("listing the requests: %v", err)
+			s.accusef("listing the requests: %v", err)
 		}
 		if len(open) > 0 {
 			reply := s.opinion(open[0])
@@ -211,7 +211,7 @@ func (s *subject) answerAgain(def *flow.Definition[world], before core.Snapshot,
 	defer die()
 	_, err := def.Resume(ctx, s.id, flow.WithStore(&late{subject: s, before: &before, die: die}), rival)
 	if !errors.Is(err, flow.ErrAnswered) || !errors.Is(err, core.ErrConflict) {
-		s.accuse("a second answer to a request ends with %v", err)
+		s.accusef("a second answer to a request ends with %v", err)
 	}
 	s.refused++
 }
@@ -235,13 +235,13 @@ func (l *late) LoadState(ctx context.Context, id string) (core.Snapshot, error) 
 func (l *late) SaveState(ctx context.Context, snap core.Snapshot, opts ...core.SaveOption) (core.Saved, error) {
 	saved, err := l.save(ctx, snap, opts...)
 	if err == nil {
-		l.accuse("a second answer was stored")
+		l.accusef("a second answer was stored")
 		l.die()
 	}
 	return saved, err
 }
 
-func (s *subject) accuse(format string, args ...any) {
+func (s *subject) accusef(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
