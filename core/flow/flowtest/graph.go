@@ -79,7 +79,7 @@ func randomFlow(s *subject) (*flow.Definition[world], error) {
 	k := kindOf(s.seed)
 	b := flow.New[world]("random")
 	names := make([]string, 3+r.IntN(7))
-	roles := make([]int, len(names)) // 0: start, 1 and 2: router, 3: reviewed listener, else listener
+	roles := make([]int, len(names)) // 0: start, 1 and 2: router, 3: reviewed listener, 4 and 5: listener that may race
 	for i := range names {
 		names[i] = "m" + strconv.Itoa(i)
 		if i > 0 {
@@ -87,19 +87,23 @@ func randomFlow(s *subject) (*flow.Definition[world], error) {
 		}
 		s.plans[names[i]] = randomPlan(r, k)
 	}
-	racers := racersOf(names, roles)
+	conditions := make([]flow.Trigger[any], len(names))
 	for i, name := range names {
-		on := randomCondition(r, names, name, 2)
-		if two := slices.DeleteFunc(slices.Clone(racers), func(n string) bool { return n == name }); len(two) > 1 && r.IntN(3) == 0 {
-			on = flow.Or[any](flow.FirstOf(flow.On[any](two[0]), flow.On[any](two[1])), on)
-			racers = slices.DeleteFunc(racers, func(n string) bool { return n == two[0] || n == two[1] })
-		}
+		conditions[i] = randomCondition(r, names, name, 2)
+	}
+	randomRaces(r, names, roles, conditions)
+	for i, name := range names {
+		on := conditions[i]
 		opts := s.plans[name].options()
 		if roles[i] == 0 && i > 0 {
 			opts = append(opts, flow.When(on))
 		}
-		if roles[i] == 3 && k != unsaved {
+		switch {
+		case k == unsaved:
+		case roles[i] == 3:
 			opts = append(opts, randomReview(r))
+		case roles[i] == reviewedRacer:
+			opts = append(opts, flow.Review{Message: "and that?"}) // with outcomes it would be a router
 		}
 		s.add(b, name, roles[i], on, opts)
 	}
@@ -122,15 +126,35 @@ func (s *subject) add(b *flow.Builder[world], name string, role int, on flow.Tri
 	}
 }
 
-// racersOf returns the listeners, in the order in which they are paired to race.
-func racersOf(names []string, roles []int) []string {
-	var out []string
-	for i, name := range names {
+// reviewedRacer is the role of a listener that has won its race when people are asked.
+const reviewedRacer = 6
+
+// randomRaces has pairs of listeners begin by the same condition, and another method wait for
+// whichever is first.
+func randomRaces(r *rand.Rand, names []string, roles []int, conditions []flow.Trigger[any]) {
+	partner := 0 // a listener that is in no race yet
+	for i := range names {
+		j := partner
 		if roles[i] > 3 {
-			out = append(out, name)
+			partner = i
 		}
+		if roles[i] < 4 || j == 0 || r.IntN(3) == 0 {
+			continue
+		}
+		partner = 0
+		others := slices.Concat(names[:j], names[j+1:i], names[i+1:])
+		on := flow.On[any](others[0])
+		if r.IntN(2) == 0 {
+			on = randomCondition(r, others, "", 1)
+		}
+		conditions[i], conditions[j] = on, on
+		if r.IntN(3) == 0 {
+			roles[j] = reviewedRacer
+		}
+		handler := slices.Index(names, others[r.IntN(len(others))])
+		first := flow.FirstOf(flow.On[any](names[i]), flow.On[any](names[j]))
+		conditions[handler] = flow.Or[any](first, conditions[handler])
 	}
-	return out
 }
 
 // randomReview has outcomes or none.
@@ -154,6 +178,9 @@ func randomCondition(r *rand.Rand, names []string, self string, depth int) flow.
 	}
 	if r.IntN(3) == 0 {
 		return flow.Label[any]([]string{"x", "y", "z"}[r.IntN(3)])
+	}
+	if i := slices.Index(names, self); i > 0 && r.IntN(2) == 0 {
+		return flow.On[any](names[r.IntN(i)]) // so that more of the flow runs
 	}
 	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == self })
 	return flow.On[any](others[r.IntN(len(others))])
