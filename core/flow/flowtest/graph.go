@@ -100,7 +100,7 @@ func randomFlow(s *subject) (*flow.Definition[world], error) {
 		}
 		switch {
 		case k == unsaved:
-		case roles[i] == 3:
+		case roles[i] == 3, roles[i] == 0 && r.IntN(4) == 0:
 			opts = append(opts, randomReview(r))
 		case roles[i] == reviewedRacer:
 			opts = append(opts, flow.Review{Message: "and that?"}) // with outcomes it would be a router
