@@ -39,9 +39,11 @@ $(GOLANGCI):
 race:
 	go test -race $$(go list work | grep -v /conformance/backends)
 
-# The interleavings of the storage protocol, all of them, without the race detector's weight.
+# Without the race detector's weight: all interleavings of the storage protocol, and 2000
+# random flows that are cut anywhere.
 explore:
 	go test -run 'Protocol|Explorer|64MiB' ./persistence
+	go test -run CutAnywhere ./conformance
 
 # Each module as its users get it, without the workspace.
 standalone:
