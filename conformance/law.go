@@ -56,6 +56,7 @@ func laws() []law {
 		linearizable(),
 		resumeIsExact(),
 		oneResumerWins(),
+		pausesAreClaimedOnce(),
 		forksAreApart(),
 	}
 }
