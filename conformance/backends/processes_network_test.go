@@ -47,7 +47,7 @@ func TestDynamoProcessesAreLinearizable(t *testing.T) {
 	t.Cleanup(func() { closeServer(t, server) })
 	direct := func(addr string) string { return "dynamodb://flows?region=us-east-1&endpoint=http://" + addr }
 	judgeNetwork(t, network{
-		server: server, keeps: true, calls: 14, bad: 200 * time.Millisecond, good: 400 * time.Millisecond,
+		server: server, keeps: true, calls: 24, bad: 200 * time.Millisecond, good: 400 * time.Millisecond,
 		url: func(addr string) string { return direct(addr) + "&timeout=300ms" }, direct: direct,
 	})
 }
