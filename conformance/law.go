@@ -58,6 +58,7 @@ func laws() []law {
 		linearizable(),
 		resumeIsExact(),
 		oneResumerWins(),
+		pausesAreClaimedOnce(),
 		forksAreApart(),
 	}
 }

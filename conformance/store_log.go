@@ -34,8 +34,8 @@ func entries(n int) []json.RawMessage {
 	return out
 }
 
-// wantLog demands that the log of a flow consists of the entries of these saves.
-func (c *caseRun) wantLog(s flowStore, flowID, when string, saves ...int) {
+// wantLogged demands that the log of a flow consists of the entries of these saves.
+func (c *caseRun) wantLogged(s flowStore, flowID, when string, saves ...int) {
 	c.Helper()
 	var got, want []string
 	for e, err := range s.Log(c.ctx, flowID) {
@@ -76,7 +76,7 @@ func logInOrder(c *caseRun) {
 				c.Fatalf("Sweep failed: %v", err)
 			}
 		}
-		c.wantLog(c.store(d), id, fmt.Sprintf("after save %d", n), saves...)
+		c.wantLogged(c.store(d), id, fmt.Sprintf("after save %d", n), saves...)
 	}
 	snap := c.load(c.store(d), id)
 	if snap.Log != nil {
@@ -101,11 +101,11 @@ func logOfLosers(c *caseRun) {
 		return nil
 	})
 	winner := 10 + slices.Index(won, true)
-	c.wantLog(s, first.FlowID, "after one of eight saves", 1, winner, winner, winner, winner)
+	c.wantLogged(s, first.FlowID, "after one of eight saves", 1, winner, winner, winner, winner)
 	if _, err := s.Sweep(c.ctx, first.FlowID); err != nil {
 		c.Errorf("Sweep failed: %v", err)
 	}
-	c.wantLog(s, first.FlowID, "after a sweep", 1, winner, winner, winner, winner)
+	c.wantLogged(s, first.FlowID, "after a sweep", 1, winner, winner, winner, winner)
 }
 
 // logCut ends the process before each physical write of a save that moves entries to a chunk.
@@ -125,7 +125,7 @@ func logCut(c *caseRun) {
 		} else if err == nil {
 			c.Errorf("cut after %d writes: the save was acknowledged and is not there", cut)
 		}
-		c.wantLog(c.store(d), old.FlowID, fmt.Sprintf("cut after %d writes", cut), want...)
+		c.wantLogged(c.store(d), old.FlowID, fmt.Sprintf("cut after %d writes", cut), want...)
 		if f.writes < cut || c.Failed() {
 			return
 		}
@@ -151,7 +151,7 @@ func logGoes(c *caseRun) {
 	}
 	snap.Log = entries(77)
 	c.save(s, snap)
-	c.wantLog(c.store(d), snap.FlowID, "of a flow that was made anew", 77)
+	c.wantLogged(c.store(d), snap.FlowID, "of a flow that was made anew", 77)
 }
 
 func logRefused(c *caseRun) {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/weirflow/weir/conformance/backends/servers"
 	"github.com/weirflow/weir/conformance/internal/linear"
 	"github.com/weirflow/weir/core"
 	"github.com/weirflow/weir/persistence"
@@ -35,7 +34,8 @@ type job struct {
 	URL    string
 	Log    string
 	Flows  []string
-	Calls  int // on each flow
+	Claims []request // open when the workers begin
+	Calls  int       // on each flow
 	Slowly bool
 	Seed   uint64
 }
@@ -60,46 +60,23 @@ const (
 // SQLite file. One of them is killed on the way: what it had begun may have happened or not.
 func TestProcessesAreLinearizable(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "flows.db") + "?synchronous=off&busy_timeout=20s"
-	judgeProcesses(t, url, 14, func(_ context.Context, killOne func() error) error { return killOne() })
-}
-
-// TestRedisProcessesAreLinearizable has them do so through a proxy that loses answers and
-// requests, cuts connections and is slow.
-func TestRedisProcessesAreLinearizable(t *testing.T) {
-	proxy, err := servers.Listen(startRedis(t).Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = proxy.Close() })
-	url := "redis://" + proxy.Addr() + "/0?retry_for=60ms&read_timeout=40ms&dial_timeout=40ms"
-	judgeProcesses(t, url, 50, func(ctx context.Context, killOne func() error) error {
-		faults := []servers.Faults{{DropAnswers: true}, {Delay: 5 * time.Millisecond}, {DropRequests: true}, {Refuse: true}}
-		for n := 0; ctx.Err() == nil; n++ {
-			proxy.Set(faults[n%len(faults)])
-			time.Sleep(30 * time.Millisecond)
-			if n%2 == 0 {
-				proxy.Cut()
-			}
-			proxy.Set(servers.Faults{})
-			time.Sleep(15 * time.Millisecond)
-		}
-		return killOne() // too late to matter: here the network is what fails
-	})
+	judgeProcesses(t, url, url, 14, func(_ context.Context, killOne func() error) error { return killOne() })
 }
 
 // judgeProcesses starts the workers at once, makes trouble until they are done, and judges
-// what they wrote down.
-func judgeProcesses(t *testing.T, url string, calls int, trouble func(ctx context.Context, killOne func() error) error) {
+// what they wrote down. The URL direct leads to the same store past the trouble.
+func judgeProcesses(t *testing.T, url, direct string, calls int, trouble func(ctx context.Context, killOne func() error) error) {
 	t.Helper()
 	dir, seed := t.TempDir(), rand.Uint64()
 	var flows []string
 	for n := range workerFlows {
 		flows = append(flows, fmt.Sprintf("flow/%d", n))
 	}
+	claims := openRequests(t, direct, calls*workerFlows/claimEvery+1)
 	var running []*worker
 	for n := range workers {
 		running = append(running, startWorker(t, job{
-			Client: n, URL: url, Log: filepath.Join(dir, fmt.Sprint(n)), Flows: flows, Calls: calls, Slowly: calls > 20, Seed: seed,
+			Client: n, URL: url, Log: filepath.Join(dir, fmt.Sprint(n)), Flows: flows, Claims: claims, Calls: calls, Slowly: calls > 20, Seed: seed,
 		}))
 	}
 	for _, w := range running {
@@ -124,7 +101,8 @@ func judgeProcesses(t *testing.T, url string, calls int, trouble func(ctx contex
 	for _, w := range running {
 		troubles += w.history(t, histories)
 	}
-	finish(t, url, histories)
+	finishClaims(t, direct, claims, histories)
+	finish(t, direct, histories)
 	t.Logf("seed %d: %d calls met trouble", seed, troubles)
 	if troubles == 0 {
 		t.Errorf("no call met trouble; the test has shown nothing about it")
@@ -151,6 +129,9 @@ func finish(t *testing.T, url string, histories map[string][]porcupine.Operation
 		}
 	}()
 	for flow, h := range histories {
+		if isClaim(flow) {
+			continue
+		}
 		c := client(s, flow)
 		call := linear.Call{Kind: linear.Load}
 		began := time.Now().UnixNano()
@@ -284,7 +265,7 @@ func (w *worker) history(t *testing.T, histories map[string][]porcupine.Operatio
 			troubles++
 		}
 		if n.Answer.Unknown {
-			if n.Call.Kind == linear.Load {
+			if n.Call.Kind == linear.Load || n.Call.Kind == linear.Look {
 				return // it has told nobody anything
 			}
 			n.Ended = math.MaxInt64
@@ -359,7 +340,12 @@ func (j job) work(ctx context.Context, s *persistence.Store, log io.Writer) erro
 	for n := range j.Calls * len(j.Flows) {
 		flow := j.Flows[r.IntN(len(j.Flows))]
 		c := clients[flow]
-		line := note{Flow: flow, Call: linear.Call{Kind: kinds[r.IntN(len(kinds))], Value: (j.Client+1)*1000 + n, Expect: c.Expect()}}
+		line, do := note{Flow: flow, Call: linear.Call{Kind: kinds[r.IntN(len(kinds))], Value: (j.Client+1)*1000 + n, Expect: c.Expect()}}, c.Do
+		if n%claimEvery < 2 { // the same requests for all workers at about the same time
+			q := j.Claims[n/claimEvery]
+			line.Flow, line.Call.Kind, line.Call.Expect = q.Flow, []string{linear.Claim, linear.Look}[n%claimEvery], 0
+			do = func(ctx context.Context, in linear.Call) (linear.Answer, error) { return q.do(ctx, s, in) }
+		}
 		if j.Slowly {
 			time.Sleep(time.Duration(r.IntN(4)) * time.Millisecond) // time for trouble
 		}
@@ -367,13 +353,13 @@ func (j job) work(ctx context.Context, s *persistence.Store, log io.Writer) erro
 		if err := json.NewEncoder(log).Encode(line); err != nil {
 			return err
 		}
-		out, err := c.Do(ctx, line.Call)
+		out, err := do(ctx, line.Call)
 		switch {
 		case err == nil:
 		case !errors.Is(err, core.ErrUnavailable):
 			return err // no trouble that a client may meet
-		case line.Call.Kind == linear.Delete || line.Call.Kind == linear.Load:
-			out.Unknown = true // the head may be gone, and the siblings were out of reach
+		case line.Call.Kind != linear.Save && line.Call.Kind != linear.Swap:
+			out.Unknown = true // of a delete: the head may be gone, and the siblings were out of reach
 		default:
 			out.Failed = true
 		}

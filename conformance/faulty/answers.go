@@ -1,11 +1,13 @@
 package faulty
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weirflow/weir/conformance/internal/subject"
 	"github.com/weirflow/weir/core"
@@ -28,6 +30,10 @@ func answerMutants() []Mutant {
 		{Name: "pruning_is_not_told", Bug: "what the reducer removed does not come back", Law: "store/pruning", store: answering(pruningNotTold)},
 		{Name: "conflict_is_overwritten", Bug: "a save that meets a conflict saves again without its condition", Law: "runtime/one_resumer_wins", store: answering(conflictOverwritten)},
 		{Name: "progress_is_lost", Bug: "loads bring the state alone", Law: "runtime/resume_is_exact", store: answering(progressLost)},
+		{Name: "conflict_is_success", Bug: "a save that meets a conflict reports that it has saved", Law: "runtime/pauses_are_claimed_once", store: answering(conflictIsSuccess)},
+		{Name: "progress_alone_is_not_saved", Bug: "a save of which only the progress is new is skipped", Law: "runtime/pauses_are_claimed_once", store: answering(progressAloneSkipped)},
+		{Name: "condition_tested_in_the_client", Bug: "the revision is compared with that of a load, then the save is blind", Law: "store/linearizable", store: answering(clientTests)},
+		{Name: "delete_after_a_conflict", Bug: "the Delete that follows a conflict does nothing", Law: "store/like_the_model", store: answering(deleteAfterConflict)},
 		{Name: "missing_is_empty", Bug: "a flow that does not exist is an empty one", Law: "runtime/forks_are_apart", store: answering(missingIsEmpty)},
 	}
 }
@@ -166,5 +172,54 @@ func missingIsEmpty(s subject.Store, _ driver.Driver) answer {
 			return core.Snapshot{FlowID: flowID, State: []byte(`{}`)}, nil
 		}
 		return snap, err
+	}}
+}
+
+func conflictIsSuccess(s subject.Store, _ driver.Driver) answer {
+	return answer{save: func(ctx context.Context, snap core.Snapshot, opts []core.SaveOption) (core.Saved, error) {
+		saved, err := s.SaveState(ctx, snap, opts...)
+		if now, lerr := s.LoadState(ctx, snap.FlowID); errors.Is(err, core.ErrConflict) && lerr == nil {
+			return core.Saved{Revision: now.Revision}, nil
+		}
+		return saved, err
+	}}
+}
+
+func progressAloneSkipped(s subject.Store, _ driver.Driver) answer {
+	return answer{save: func(ctx context.Context, snap core.Snapshot, opts []core.SaveOption) (core.Saved, error) {
+		if now, err := s.LoadState(ctx, snap.FlowID); err == nil && bytes.Equal(now.State, snap.State) {
+			return core.Saved{Revision: now.Revision}, nil
+		}
+		return s.SaveState(ctx, snap, opts...)
+	}}
+}
+
+// clientTests is right as long as nobody else saves between the load and the save.
+func clientTests(s subject.Store, _ driver.Driver) answer {
+	return answer{save: func(ctx context.Context, snap core.Snapshot, opts []core.SaveOption) (core.Saved, error) {
+		if want := core.NewSaveSettings(opts).If; want != nil {
+			now, err := s.LoadState(ctx, snap.FlowID)
+			if errors.Is(err, core.ErrNotFound) || err == nil && now.Revision != *want {
+				return s.SaveState(ctx, snap, opts...)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return s.SaveState(ctx, snap)
+	}}
+}
+
+func deleteAfterConflict(s subject.Store, _ driver.Driver) answer {
+	var refused sync.Map
+	return answer{save: func(ctx context.Context, snap core.Snapshot, opts []core.SaveOption) (core.Saved, error) {
+		saved, err := s.SaveState(ctx, snap, opts...)
+		if errors.Is(err, core.ErrConflict) {
+			refused.Store(snap.FlowID, true)
+		}
+		return saved, err
+	}, del: func(ctx context.Context, flowID string) error {
+		if _, ok := refused.LoadAndDelete(flowID); ok {
+			return nil
+		}
+		return s.Delete(ctx, flowID)
 	}}
 }

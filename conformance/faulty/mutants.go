@@ -366,21 +366,17 @@ func outageEndsListing(d driver.Driver) driver.Driver {
 }
 
 func goroutineLeft(d driver.Driver) driver.Driver {
-	type pair struct {
-		r   driver.Record
-		err error
-	}
 	return patch{Driver: d, siblings: func(ctx context.Context, p driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {
-			pairs := make(chan pair)
+			pairs := make(chan func() bool)
 			go func() {
 				defer close(pairs)
 				for r, err := range d.Range(ctx, p, o) {
-					pairs <- pair{r, err}
+					pairs <- func() bool { return yield(r, err) }
 				}
 			}()
 			for next := range pairs {
-				if !yield(next.r, next.err) {
+				if !next() {
 					return
 				}
 			}

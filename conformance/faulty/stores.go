@@ -133,20 +133,31 @@ func foreignAbsent(d driver.Driver) driver.Driver {
 // neverDamaged shows segments as they were when this program first put or read them.
 func neverDamaged(d driver.Driver) driver.Driver {
 	var first sync.Map
-	return patch{Driver: d, siblings: func(ctx context.Context, p driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
+	p := seen(d, func(part driver.Partition, r *driver.Record) {
+		if data, ok := first.LoadOrStore(part.Sibling(r.Sort), r.Data); ok && len(data.([]byte)) > 0 {
+			r.Data = data.([]byte)
+		}
+	})
+	p.put = func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+		first.LoadOrStore(k, r.Data)
+		return d.Put(ctx, k, r, cond)
+	}
+	return p
+}
+
+// seen passes what Range yields through change.
+func seen(d driver.Driver, change func(part driver.Partition, r *driver.Record)) patch {
+	return patch{Driver: d, siblings: func(ctx context.Context, part driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {
-			for r, err := range d.Range(ctx, p, o) {
-				if data, ok := first.LoadOrStore(p.Sibling(r.Sort), r.Data); ok && err == nil && len(data.([]byte)) > 0 {
-					r.Data = data.([]byte)
+			for r, err := range d.Range(ctx, part, o) {
+				if err == nil {
+					change(part, &r)
 				}
 				if !yield(r, err) {
 					return
 				}
 			}
 		}
-	}, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
-		first.LoadOrStore(k, r.Data)
-		return d.Put(ctx, k, r, cond)
 	}}
 }
 

@@ -29,16 +29,25 @@ const survive = `data:text/javascript,process.on("uncaughtException",e=>{if(e.co
 
 // Dynalite starts the emulator of DynamoDB that checks requests as strictly as the service.
 // It keeps tables in memory, and does not tell regions or credentials apart.
-func Dynalite(ctx context.Context) (*Process, error) {
+func Dynalite(ctx context.Context) (*Process, error) { return startDynalite(ctx, false) }
+
+// DynaliteOnDisk is Dynalite with its tables in files, which Kill and Restart leave as they are.
+func DynaliteOnDisk(ctx context.Context) (*Process, error) { return startDynalite(ctx, true) }
+
+func startDynalite(ctx context.Context, onDisk bool) (*Process, error) {
 	script, err := dynaliteScript()
 	if err != nil {
 		return nil, err
 	}
-	return startDynamo(ctx, func(port, _ string) ([]string, error) {
-		return []string{
+	return startDynamo(ctx, func(port, dir string) ([]string, error) {
+		argv := []string{
 			"node", "--import", survive, script, "--host", "127.0.0.1", "--port", port,
 			"--createTableMs", "0", "--deleteTableMs", "0", "--updateTableMs", "0",
-		}, nil
+		}
+		if onDisk {
+			argv = append(argv, "--path", filepath.Join(dir, "tables"))
+		}
+		return argv, nil
 	})
 }
 

@@ -20,6 +20,8 @@ const (
 	Swap   = "swap"   // on the revision that the client knows
 	Load   = "load"   //
 	Delete = "delete" //
+	Claim  = "claim"  // answer a request that is open as long as the value is 0
+	Look   = "look"   // whether that request is open
 )
 
 // Call is one operation of a history. Every save writes a value of its own, so that a value
@@ -27,13 +29,13 @@ const (
 type Call struct {
 	Kind   string
 	Value  int // what it writes
-	Expect int // what a swap demands
+	Expect int // what a swap demands; 0 for a claim
 }
 
 // Answer is what came back.
 type Answer struct {
-	Value    int  // what a load returned
-	Conflict bool // a swap was refused
+	Value    int  // what a load returned; of a look: 0 if the request is open
+	Conflict bool // a swap or a claim was refused
 	Unknown  bool // it may have happened, at any time from the call on
 	Failed   bool // it has certainly not happened
 }
@@ -49,6 +51,8 @@ var Register = porcupine.Model{
 		switch in.Kind {
 		case Load:
 			return now == out.Value, now
+		case Look:
+			return (now == 0) == (out.Value == 0), now
 		case Delete:
 			return true, 0
 		case Save:

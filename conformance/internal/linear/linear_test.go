@@ -30,6 +30,12 @@ func TestRegisterModel(t *testing.T) {
 		"open swap that missed":      {3, Call{Kind: Swap, Value: 4, Expect: 2}, Answer{Unknown: true}, true, 3},
 		"open swap that hit":         {3, Call{Kind: Swap, Value: 4, Expect: 3}, Answer{Unknown: true}, true, 4},
 		"save that certainly failed": {3, Call{Kind: Save, Value: 4}, Answer{Failed: true}, true, 3},
+		"claim":                      {0, Call{Kind: Claim, Value: 4}, Answer{}, true, 4},
+		"second claim that wins":     {3, Call{Kind: Claim, Value: 4}, Answer{}, false, 4},
+		"claim that came too late":   {3, Call{Kind: Claim, Value: 4}, Answer{Conflict: true}, true, 3},
+		"claim refused while open":   {0, Call{Kind: Claim, Value: 4}, Answer{Conflict: true}, false, 0},
+		"look at an open request":    {0, Call{Kind: Look}, Answer{Value: 0}, true, 0},
+		"look that misses a claim":   {3, Call{Kind: Look}, Answer{Value: 0}, false, 3},
 		"delete":                     {3, Call{Kind: Delete}, Answer{}, true, 0},
 	} {
 		if ok, next := step(c.state, c.in, c.out); ok != c.ok || ok && next != c.next {
