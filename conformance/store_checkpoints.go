@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -226,7 +227,7 @@ func branchesAreUnique(c *caseRun) {
 	from := c.keep(c.store(d), c.checkpoint("f", core.MainBranch, 1, 0))
 	won := make([]bool, 8)
 	c.parallel(len(won), func(i int) error {
-		err := c.store(d).CreateBranch(c.ctx, core.Branch{FlowID: from.FlowID, Name: "one", Checkpoint: from.ID, Into: c.flow(fmt.Sprint(i))})
+		err := c.store(d).CreateBranch(c.ctx, core.Branch{FlowID: from.FlowID, Name: "one", Checkpoint: from.ID, Into: c.flow(strconv.Itoa(i))})
 		if won[i] = err == nil; err != nil && !errors.Is(err, core.ErrConflict) {
 			return fmt.Errorf("CreateBranch beside others: %w", err)
 		}
@@ -237,7 +238,7 @@ func branchesAreUnique(c *caseRun) {
 		c.Fatalf("of 8 that made one branch succeeded %v, want exactly one", won)
 	}
 	s := c.store(d)
-	again := core.Branch{FlowID: from.FlowID, Name: "one", Checkpoint: from.ID, Into: c.flow(fmt.Sprint(winner))}
+	again := core.Branch{FlowID: from.FlowID, Name: "one", Checkpoint: from.ID, Into: c.flow(strconv.Itoa(winner))}
 	if err := s.CreateBranch(c.ctx, again); err != nil {
 		c.Errorf("the same branch again is refused: %v", err)
 	}
@@ -247,7 +248,7 @@ func branchesAreUnique(c *caseRun) {
 	c.wantErr(s.CreateBranch(c.ctx, again), core.ErrNotFound, "a branch from no checkpoint")
 	names := 0
 	for b, err := range c.store(d).Branches(c.ctx, from.FlowID) {
-		if names++; err != nil || b.Name != "one" || b.Checkpoint != from.ID || b.Into != c.flow(fmt.Sprint(winner)) || b.FlowID != from.FlowID {
+		if names++; err != nil || b.Name != "one" || b.Checkpoint != from.ID || b.Into != c.flow(strconv.Itoa(winner)) || b.FlowID != from.FlowID {
 			c.Errorf("Branches yields %+v, %v", b, err)
 		}
 	}
@@ -327,33 +328,37 @@ func checkpointsCut(c *caseRun) {
 				f := newFaultDriver(d)
 				f.cut = cut
 				_, err := c.store(f).SaveCheckpoint(c.ctx, c.checkpoint(flow, core.MainBranch, 2, size))
-				what := fmt.Sprintf("%d bytes, cut after %d writes", size, cut)
-				listed := 0
-				for info, lerr := range c.store(d).Checkpoints(c.ctx, c.flow(flow)) {
-					listed++
-					if lerr == nil {
-						_, lerr = c.store(d).LoadCheckpoint(c.ctx, info.FlowID, info.ID)
-					}
-					if lerr != nil {
-						c.Errorf("%s: what is listed cannot be loaded: %v", what, lerr)
-					}
-				}
-				if err == nil && listed != 1 || err != nil && !core.OutcomeUnknown(err) && listed != 0 {
-					c.Errorf("%s: SaveCheckpoint returned %v and %d are listed", what, err, listed)
-				}
-				whole := f.writes < cut
-				if _, err := c.store(d).PruneCheckpoints(c.ctx, c.flow(flow), core.MainBranch, 0); err != nil {
-					c.Errorf("%s: pruning failed: %v", what, err)
-				}
-				if c.h.has(InjectedClock) {
-					c.clock.set(c.clock.Now().Add(25 * time.Hour)) // a claim has run out
-					c.wantNothingOf(d, c.store(d), c.flow(flow), what)
-				}
-				if whole || c.Failed() {
+				c.judgeCutCheckpoint(d, c.flow(flow), fmt.Sprintf("%d bytes, cut after %d writes", size, cut), err)
+				if f.writes < cut || c.Failed() {
 					break
 				}
 			}
 		}
+	}
+}
+
+// judgeCutCheckpoint compares what SaveCheckpoint returned with what is there, and removes it.
+func (c *caseRun) judgeCutCheckpoint(d driver.Driver, flowID, what string, err error) {
+	c.Helper()
+	listed := 0
+	for info, lerr := range c.store(d).Checkpoints(c.ctx, flowID) {
+		listed++
+		if lerr == nil {
+			_, lerr = c.store(d).LoadCheckpoint(c.ctx, info.FlowID, info.ID)
+		}
+		if lerr != nil {
+			c.Errorf("%s: what is listed cannot be loaded: %v", what, lerr)
+		}
+	}
+	if err == nil && listed != 1 || err != nil && !core.OutcomeUnknown(err) && listed != 0 {
+		c.Errorf("%s: SaveCheckpoint returned %v and %d are listed", what, err, listed)
+	}
+	if _, err := c.store(d).PruneCheckpoints(c.ctx, flowID, core.MainBranch, 0); err != nil {
+		c.Errorf("%s: pruning failed: %v", what, err)
+	}
+	if c.h.has(InjectedClock) {
+		c.clock.set(c.clock.Now().Add(25 * time.Hour)) // a claim has run out
+		c.wantNothingOf(d, c.store(d), flowID, what)
 	}
 }
 
