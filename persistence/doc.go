@@ -30,6 +30,9 @@
 //	""                           head: state, progress, revision, tokens
 //	seg/<epoch>/<id>/<number>    a segment of a payload that one record cannot hold
 //	h/<epoch>/<revision>/<id>    an earlier snapshot, with WithHistory
+//	ev/<epoch>/<number>/<id>     a chunk of the flow's log; its newest entries are in the head
+//	cp/<epoch>/<id>              a checkpoint; a large one owns segments by the same id
+//	br/<epoch>/<hash>            a branch that was forked from a checkpoint
 //
 // A head that another program wrote has none of this and is a state without progress.
 //
