@@ -65,8 +65,13 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 // stored runs; and when a process dies before its first save, the kickoff that is made in its
 // place has the same one, and with it the same activation ids.
 func derivedRunID(h *hydrated) string {
+	return derivedName([]byte(h.flowID), []byte(h.revision.Tag), h.state)
+}
+
+// derivedName is a name made of parts: the same for the same ones, and for no others.
+func derivedName(parts ...[]byte) string {
 	sum := sha256.New()
-	for _, part := range [][]byte{[]byte(h.flowID), []byte(h.revision.Tag), h.state} {
+	for _, part := range parts {
 		fmt.Fprintf(sum, "%d:", len(part))
 		sum.Write(part)
 	}
@@ -78,9 +83,15 @@ func derivedRunID(h *hydrated) string {
 // nothing that completed is. A run that had finished returns its recorded result without
 // running anything. It needs WithStore and goes on saving as the run did.
 //
+// A flow that another program paused for a person, and whose request Pending lists (see
+// core.ForeignRequests), is taken over with the state it was paused with: the method of the
+// request needs a Review, everything that follows from the answer follows, and the run saves
+// as with Persist. What that program did not store is not known: other branches that were
+// under way, and what a join has seen.
+//
 // The error is core.ErrNotFound if there is no such flow; core.ErrUnsupported if the flow has
-// state but no progress (another program wrote it; Kickoff restores it) or its progress has a
-// newer format; a ChangedError if the graph is not the one it was saved with; and whatever
+// state but neither progress nor such a request (another program wrote it; Kickoff restores
+// it), if its request is for a method without a Review, or if its progress has a newer format; a ChangedError if the graph is not the one it was saved with; and whatever
 // Kickoff may return.
 func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOption) (*Result[S], error) {
 	cfg := newRunConfig(opts)
@@ -99,8 +110,12 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 	if err := cfg.check(); err != nil {
 		return nil, fail("resume", flowID, err)
 	}
+	var lost error // why an attempt was in vain that no next one may tell
 	for attempt := 1; ; attempt++ {
 		e, step, err := d.reload(ctx, flowID, &cfg)
+		if errors.Is(err, errNoProgress) && lost != nil {
+			err = lost
+		}
 		if err != nil {
 			return nil, fail("resume", flowID, err)
 		}
@@ -110,6 +125,9 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 		started := FlowStarted{EventOrigin: e.origin(), Resumed: true, State: slices.Clone(e.committed)}
 		err = e.claim(ctx, &step)
 		if errors.Is(err, core.ErrConflict) && !errors.Is(err, ErrAnswered) && attempt < maxClaims {
+			if e.answering != "" { // if it is gone next time, its own program took an answer
+				lost = notOpen(cfg.answers[0].id)
+			}
 			continue // the flow went on meanwhile; the request may still be open
 		}
 		if err != nil {
@@ -134,6 +152,14 @@ func (d *Definition[S]) reload(ctx context.Context, flowID string, cfg *runConfi
 		return nil, scheduler.Step{}, err
 	}
 	e := d.newEngine(cfg)
+	if len(snap.Progress) == 0 {
+		if r, err := foreignRequest(ctx, cfg.store, flowID); err != nil {
+			return nil, scheduler.Step{}, err
+		} else if r != nil {
+			step, err := d.inherit(e, r)
+			return e, step, err
+		}
+	}
 	step, err := e.restore(snap, &d.fingerprint)
 	if err != nil {
 		return nil, step, err
@@ -186,10 +212,12 @@ func (d *Definition[S]) result(e *engine, runErr error) (*Result[S], error) {
 	return r, runErr
 }
 
+var errNoProgress = fmt.Errorf("it has state but no progress to go on from (another program may have written it; Kickoff with its id restores the state): %w", core.ErrUnsupported)
+
 // restore takes a snapshot over into an engine that has not run.
 func (e *engine) restore(snap core.Snapshot, now *fingerprint) (scheduler.Step, error) {
 	if len(snap.Progress) == 0 {
-		return scheduler.Step{}, fmt.Errorf("it has state but no progress to go on from (another program may have written it; Kickoff with its id restores the state): %w", core.ErrUnsupported)
+		return scheduler.Step{}, errNoProgress
 	}
 	p, err := decodeProgress(snap.Progress)
 	if err != nil {
