@@ -24,6 +24,24 @@ func foreignRequest(ctx context.Context, store core.FlowPersistence, flowID stri
 	return &r, err
 }
 
+// load returns the newest snapshot of a flow and, if that has no progress, the request at
+// which another program paused the flow, if there is one.
+func load(ctx context.Context, store core.FlowPersistence, flowID string) (core.Snapshot, *core.ForeignRequest, error) {
+	snap, err := store.LoadState(ctx, flowID)
+	for err == nil && len(snap.Progress) == 0 {
+		var r *core.ForeignRequest
+		if r, err = foreignRequest(ctx, store, flowID); err != nil || r != nil {
+			return snap, r, err
+		}
+		// It may have been answered since the snapshot was read, which that does not show.
+		before := snap.Revision
+		if snap, err = store.LoadState(ctx, flowID); snap.Revision == before {
+			break
+		}
+	}
+	return snap, nil, err
+}
+
 // inheritedSeq is the call that waits for a foreign request: the first of its run here.
 const inheritedSeq = 1
 
@@ -58,6 +76,7 @@ func (d *Definition[S]) inherit(e *engine, r *core.ForeignRequest) (scheduler.St
 	}
 	e.flowID, e.revision, e.committed = r.FlowID, r.Revision, state
 	e.runID, e.answering = inheritedRunID(r), r.ID
+	e.keepOutputs = e.cfg.keepOutputs
 	e.cfg.persist = true // a flow that outlives one program is to outlive the next
 	e.sched = scheduler.NewState(d.graph, e.limits())
 	e.sched.Inherit(index)

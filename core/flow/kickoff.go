@@ -147,18 +147,14 @@ const maxClaims = 20
 
 // reload makes an engine of what is stored.
 func (d *Definition[S]) reload(ctx context.Context, flowID string, cfg *runConfig) (*engine, scheduler.Step, error) {
-	snap, err := cfg.store.LoadState(ctx, flowID)
+	snap, foreign, err := load(ctx, cfg.store, flowID)
 	if err != nil {
 		return nil, scheduler.Step{}, err
 	}
 	e := d.newEngine(cfg)
-	if len(snap.Progress) == 0 {
-		if r, err := foreignRequest(ctx, cfg.store, flowID); err != nil {
-			return nil, scheduler.Step{}, err
-		} else if r != nil {
-			step, err := d.inherit(e, r)
-			return e, step, err
-		}
+	if foreign != nil {
+		step, err := d.inherit(e, foreign)
+		return e, step, err
 	}
 	step, err := e.restore(snap, &d.fingerprint)
 	if err != nil {

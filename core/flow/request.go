@@ -54,19 +54,14 @@ type answer struct {
 // the store's LoadState, core.ErrUnsupported for progress in a newer format, or
 // core.ErrCorrupt.
 func Pending(ctx context.Context, store core.FlowPersistence, flowID string) ([]Request, error) {
-	snap, err := store.LoadState(ctx, flowID)
-	if err != nil {
+	snap, foreign, err := load(ctx, store, flowID)
+	switch {
+	case err != nil:
 		return nil, fail("list requests", flowID, err)
-	}
-	if len(snap.Progress) == 0 {
-		r, err := foreignRequest(ctx, store, flowID)
-		if err != nil {
-			return nil, fail("list requests", flowID, err)
-		}
-		if r == nil {
-			return nil, nil
-		}
-		return requests([]*pending{inherited(r)}), nil
+	case foreign != nil:
+		return requests([]*pending{inherited(foreign)}), nil
+	case len(snap.Progress) == 0:
+		return nil, nil
 	}
 	p, err := decodeProgress(snap.Progress)
 	if err != nil {

@@ -109,7 +109,7 @@ func (p *pendingRow) request(flowID string) (core.ForeignRequest, error) {
 	case c.FlowID == "":
 		return core.ForeignRequest{}, corruptPending("its context_json has no flow_id")
 	case c.FlowID != flowID:
-		return core.ForeignRequest{}, corruptPending("its context_json is of the flow %q", c.FlowID)
+		return core.ForeignRequest{}, corruptPending("its context_json is of the flow %.80q", c.FlowID)
 	case c.Method == "":
 		return core.ForeignRequest{}, corruptPending("its context_json has no method_name")
 	}
