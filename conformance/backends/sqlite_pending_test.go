@@ -252,6 +252,10 @@ func TestPythonPendingFlowIsResumed(t *testing.T) {
 				t.Error("CrewAI still finds its request")
 			}
 			// The end is stored, whichever options the resume had.
+			var end refund
+			if snap, err := f.open(t).LoadState(t.Context(), "u"); err != nil || json.Unmarshal(snap.State, &end) != nil || !reflect.DeepEqual(end, res.State) {
+				t.Errorf("the stored state is %s, %v", snap.State, err)
+			}
 			again, err := refunds(t, nil).Resume(t.Context(), "u", flow.WithStore(f.open(t)))
 			if err != nil || !again.Finished || !reflect.DeepEqual(again.State, res.State) {
 				t.Errorf("stored is %+v, %v", again, err)

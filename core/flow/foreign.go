@@ -28,17 +28,15 @@ func foreignRequest(ctx context.Context, store core.FlowPersistence, flowID stri
 // which another program paused the flow, if there is one.
 func load(ctx context.Context, store core.FlowPersistence, flowID string) (core.Snapshot, *core.ForeignRequest, error) {
 	snap, err := store.LoadState(ctx, flowID)
-	for err == nil && len(snap.Progress) == 0 {
-		var r *core.ForeignRequest
-		if r, err = foreignRequest(ctx, store, flowID); err != nil || r != nil {
-			return snap, r, err
-		}
-		// It may have been answered since the snapshot was read, which that does not show.
-		before := snap.Revision
-		if snap, err = store.LoadState(ctx, flowID); snap.Revision == before {
-			break
-		}
+	if err != nil || len(snap.Progress) > 0 {
+		return snap, nil, err
 	}
+	r, err := foreignRequest(ctx, store, flowID)
+	if err != nil || r != nil {
+		return snap, r, err
+	}
+	// It may have been answered since the snapshot was read, which that does not show.
+	snap, err = store.LoadState(ctx, flowID)
 	return snap, nil, err
 }
 
