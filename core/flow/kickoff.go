@@ -95,19 +95,7 @@ func derivedName(parts ...[]byte) string {
 // Kickoff may return.
 func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOption) (*Result[S], error) {
 	cfg := newRunConfig(opts)
-	if cfg.store == nil {
-		return nil, fail("resume", flowID, errNoStore)
-	}
-	if cfg.restoring {
-		return nil, fail("resume", flowID, errors.New("RestoreFrom is for Kickoff; a resumed flow has its state already"))
-	}
-	if len(cfg.answers) > 1 {
-		return nil, fail("resume", flowID, errors.New("there are several answers; give them one after another"))
-	}
-	if cfg.from != nil || cfg.fork {
-		return nil, fail("resume", flowID, errors.New("FromCheckpoint and Fork are for Kickoff; Resume goes on from what was saved last"))
-	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.checkResume(); err != nil {
 		return nil, fail("resume", flowID, err)
 	}
 	var lost error // why an attempt was in vain that no next one may tell
@@ -140,6 +128,21 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 		err = e.run(ctx, step)
 		return d.result(e, err)
 	}
+}
+
+// checkResume refuses options that are not for Resume.
+func (c *runConfig) checkResume() error {
+	switch {
+	case c.store == nil:
+		return errNoStore
+	case c.restoring:
+		return errors.New("RestoreFrom is for Kickoff; a resumed flow has its state already")
+	case len(c.answers) > 1:
+		return errors.New("there are several answers; give them one after another")
+	case c.from != nil || c.fork:
+		return errors.New("FromCheckpoint and Fork are for Kickoff; Resume goes on from what was saved last")
+	}
+	return c.check()
 }
 
 // maxClaims is how often an answer is tried while the flow goes on under another process.
