@@ -44,6 +44,9 @@ type SaveSettings struct {
 	// If is the revision that must still be the newest one, or nil for a blind save. The
 	// zero Revision demands that the flow does not exist.
 	If *Revision
+
+	// Answers is the ID of the ForeignRequest that the save takes away, or "".
+	Answers string
 }
 
 // NewSaveSettings applies opts in order; a later option of the same kind wins.

@@ -162,12 +162,15 @@ func readHead(r driver.Record) (h head, inline []byte, err error) {
 	return h, inline, err
 }
 
+// foreignToken begins the token of a state write of another program. No name of ours does.
+const foreignToken = "@"
+
 // foreignHead is a head that another program wrote: one state write, named after the tag, so
 // that the revision stays the same when a sweep or a large save gives the head its epoch.
 func foreignHead(r driver.Record) head {
 	h := head{tag: r.Tag, foreign: true}
 	if isObject(r.State) || !json.Valid(r.State) {
-		h.hdr = header{N: 1, Tokens: []string{"@" + string(r.Tag)}, Payload: nativeManifest(r.State)}
+		h.hdr = header{N: 1, Tokens: []string{foreignToken + string(r.Tag)}, Payload: nativeManifest(r.State)}
 		return h
 	}
 	// CrewAI takes JSON that is no object for "no state" (spec/state.md §1.6).

@@ -28,6 +28,8 @@ type write struct {
 	part  driver.Partition
 	token string // of this logical save, the same in every attempt
 
+	request string // of another program, which the save answers; "" for none
+
 	base   head      // the head this attempt builds on
 	expire time.Time // of this attempt
 }
@@ -36,7 +38,7 @@ type write struct {
 const maxAttempts = 100
 
 func (s *Store) newWrite(snap core.Snapshot, set core.SaveSettings) *write {
-	return &write{s: s, snap: snap, cond: set.If, part: driver.Partition(snap.FlowID), token: newName()}
+	return &write{s: s, snap: snap, cond: set.If, part: driver.Partition(snap.FlowID), token: newName(), request: set.Answers}
 }
 
 func (w *write) run(ctx context.Context) (core.Revision, error) {
@@ -130,7 +132,7 @@ func (w *write) attempt(ctx context.Context) (rev core.Revision, done bool, err 
 		w.discard(ctx, plan)
 		return core.Revision{}, false, err
 	}
-	tag, err := w.s.drv.Put(ctx, w.part.Head(), plan.record, w.base.condition())
+	tag, err := w.put(ctx, plan.record)
 	if err != nil {
 		return w.settle(ctx, plan, err)
 	}
@@ -297,6 +299,9 @@ func (w *write) settle(ctx context.Context, p plan, putErr error) (core.Revision
 	}
 	// A fence changes the tag and neither the epoch nor the token, so the condition of a
 	// compare-and-swap still holds and the attempt is repeated.
+	if err := w.answered(before); err != nil {
+		return core.Revision{}, false, err
+	}
 	return core.Revision{}, false, w.conflict()
 }
 

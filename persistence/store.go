@@ -56,6 +56,9 @@ func (s *Store) save(ctx context.Context, snap core.Snapshot, set core.SaveSetti
 	if err := core.ValidateLog(snap.Log); err != nil {
 		return core.Saved{}, err
 	}
+	if err := s.answers(set.Answers); err != nil {
+		return core.Saved{}, err
+	}
 	var saved core.Saved
 	state, pruned, err := s.prune(ctx, snap.FlowID, snap.State)
 	if err != nil {

@@ -34,7 +34,7 @@ func (b *Builder[S]) Initial(state func() S) { b.initial = state }
 // Prepare sets a function that sees each state after it was restored and the inputs were
 // merged, before the first method runs: to migrate an old state, to fill in, to validate. An
 // error from it fails Kickoff with an InputError before anything has started. Resume does not
-// call it.
+// call it, but for a flow that another program paused.
 func (b *Builder[S]) Prepare(check func(*S) error) { b.prepare = check }
 
 // method kinds.

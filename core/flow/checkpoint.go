@@ -242,12 +242,7 @@ func (d *Definition[S]) mergeInto(from core.Checkpoint, flowID string, in Inputs
 // rewoundRunID names a run after what it begins with, as derivedRunID does: a restore that is
 // made again because a process died before anything was stored is the same run.
 func rewoundRunID(flowID string, revision core.Revision, checkpointID string, state json.RawMessage) string {
-	sum := sha256.New()
-	for _, part := range [][]byte{[]byte(flowID), []byte(revision.Tag), []byte(checkpointID), state} {
-		fmt.Fprintf(sum, "%d:", len(part))
-		sum.Write(part)
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:16])
+	return derivedName([]byte(flowID), []byte(revision.Tag), []byte(checkpointID), state)
 }
 
 // rename gives the run, and the requests that are open, another id: a request that was

@@ -44,7 +44,8 @@
 // A [Review] makes a person's feedback part of a method, and [Run.Ask] is a question in the
 // middle of one. The request is stored with state and progress before a [Provider] is told;
 // if the answer comes later the run pauses, which is a result and no error. [Pending] lists
-// what is open, and Resume with an [Answer] goes on, in whichever process, exactly once.
+// what is open, and Resume with an [Answer] goes on, in whichever process, exactly once. Both
+// hold for a flow that another program paused, too, where the store is core.ForeignRequests.
 //
 // [FirstOf] lets methods race: the first completion wins, the others are canceled and waited
 // for. [Or] cancels nobody.

@@ -39,6 +39,7 @@ type engine struct {
 	keepOutputs bool
 	eventSeq    uint64
 	pending     []*pending
+	answering   string // the foreign request that the next save answers, or ""
 	feedback    []Feedback
 	answers     map[uint64][]string // by Seq of calls that are not over, to the questions inside them
 	untold      []*pending          // are to be told again

@@ -36,11 +36,7 @@ func (d *Definition[S]) hydrate(ctx context.Context, in Inputs, cfg *runConfig) 
 	if err := core.ValidateID(h.flowID); err != nil {
 		return h, fail("kickoff", h.flowID, err)
 	}
-	raw, err := encodeState(d.initial())
-	if err != nil {
-		return h, &InputError{Flow: d.name, FlowID: h.flowID, Err: err}
-	}
-	state, err := parseObject(raw)
+	state, err := d.defaults()
 	if err != nil {
 		return h, &InputError{Flow: d.name, FlowID: h.flowID, Err: err}
 	}
@@ -52,6 +48,15 @@ func (d *Definition[S]) hydrate(ctx context.Context, in Inputs, cfg *runConfig) 
 		return h, &InputError{Flow: d.name, FlowID: h.flowID, Err: err}
 	}
 	return h, nil
+}
+
+// defaults is the flow's initial state.
+func (d *Definition[S]) defaults() (object, error) {
+	raw, err := encodeState(d.initial())
+	if err != nil {
+		return nil, err
+	}
+	return parseObject(raw)
 }
 
 // restore lays the stored state over the defaults: that of the flow to fork or, if there is

@@ -65,8 +65,13 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 // stored runs; and when a process dies before its first save, the kickoff that is made in its
 // place has the same one, and with it the same activation ids.
 func derivedRunID(h *hydrated) string {
+	return derivedName([]byte(h.flowID), []byte(h.revision.Tag), h.state)
+}
+
+// derivedName is a name made of parts: the same for the same ones, and for no others.
+func derivedName(parts ...[]byte) string {
 	sum := sha256.New()
-	for _, part := range [][]byte{[]byte(h.flowID), []byte(h.revision.Tag), h.state} {
+	for _, part := range parts {
 		fmt.Fprintf(sum, "%d:", len(part))
 		sum.Write(part)
 	}
@@ -78,29 +83,27 @@ func derivedRunID(h *hydrated) string {
 // nothing that completed is. A run that had finished returns its recorded result without
 // running anything. It needs WithStore and goes on saving as the run did.
 //
+// A flow that another program paused for a person, and whose request Pending lists (see
+// core.ForeignRequests), is taken over with the state it was paused with: the method of the
+// request needs a Review, everything that follows from the answer follows, and the run saves
+// as with Persist. What that program did not store is not known: other branches that were
+// under way, and what a join has seen.
+//
 // The error is core.ErrNotFound if there is no such flow; core.ErrUnsupported if the flow has
-// state but no progress (another program wrote it; Kickoff restores it) or its progress has a
-// newer format; a ChangedError if the graph is not the one it was saved with; and whatever
+// state but neither progress nor such a request (another program wrote it; Kickoff restores
+// it), if its request is for a method without a Review, or if its progress has a newer format; a ChangedError if the graph is not the one it was saved with; and whatever
 // Kickoff may return.
 func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOption) (*Result[S], error) {
 	cfg := newRunConfig(opts)
-	if cfg.store == nil {
-		return nil, fail("resume", flowID, errNoStore)
-	}
-	if cfg.restoring {
-		return nil, fail("resume", flowID, errors.New("RestoreFrom is for Kickoff; a resumed flow has its state already"))
-	}
-	if len(cfg.answers) > 1 {
-		return nil, fail("resume", flowID, errors.New("there are several answers; give them one after another"))
-	}
-	if cfg.from != nil || cfg.fork {
-		return nil, fail("resume", flowID, errors.New("FromCheckpoint and Fork are for Kickoff; Resume goes on from what was saved last"))
-	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.checkResume(); err != nil {
 		return nil, fail("resume", flowID, err)
 	}
+	var lost error // why an attempt was in vain that no next one may tell
 	for attempt := 1; ; attempt++ {
 		e, step, err := d.reload(ctx, flowID, &cfg)
+		if errors.Is(err, errNoProgress) && lost != nil {
+			err = lost
+		}
 		if err != nil {
 			return nil, fail("resume", flowID, err)
 		}
@@ -110,6 +113,9 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 		started := FlowStarted{EventOrigin: e.origin(), Resumed: true, State: slices.Clone(e.committed)}
 		err = e.claim(ctx, &step)
 		if errors.Is(err, core.ErrConflict) && !errors.Is(err, ErrAnswered) && attempt < maxClaims {
+			if e.answering != "" { // if it is gone next time, its own program took an answer
+				lost = notOpen(cfg.answers[0].id)
+			}
 			continue // the flow went on meanwhile; the request may still be open
 		}
 		if err != nil {
@@ -124,16 +130,35 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 	}
 }
 
+// checkResume refuses options that are not for Resume.
+func (c *runConfig) checkResume() error {
+	switch {
+	case c.store == nil:
+		return errNoStore
+	case c.restoring:
+		return errors.New("RestoreFrom is for Kickoff; a resumed flow has its state already")
+	case len(c.answers) > 1:
+		return errors.New("there are several answers; give them one after another")
+	case c.from != nil || c.fork:
+		return errors.New("FromCheckpoint and Fork are for Kickoff; Resume goes on from what was saved last")
+	}
+	return c.check()
+}
+
 // maxClaims is how often an answer is tried while the flow goes on under another process.
 const maxClaims = 20
 
 // reload makes an engine of what is stored.
 func (d *Definition[S]) reload(ctx context.Context, flowID string, cfg *runConfig) (*engine, scheduler.Step, error) {
-	snap, err := cfg.store.LoadState(ctx, flowID)
+	snap, foreign, err := load(ctx, cfg.store, flowID)
 	if err != nil {
 		return nil, scheduler.Step{}, err
 	}
 	e := d.newEngine(cfg)
+	if foreign != nil {
+		step, err := d.inherit(e, foreign)
+		return e, step, err
+	}
 	step, err := e.restore(snap, &d.fingerprint)
 	if err != nil {
 		return nil, step, err
@@ -186,10 +211,12 @@ func (d *Definition[S]) result(e *engine, runErr error) (*Result[S], error) {
 	return r, runErr
 }
 
+var errNoProgress = fmt.Errorf("it has state but no progress to go on from (another program may have written it; Kickoff with its id restores the state): %w", core.ErrUnsupported)
+
 // restore takes a snapshot over into an engine that has not run.
 func (e *engine) restore(snap core.Snapshot, now *fingerprint) (scheduler.Step, error) {
 	if len(snap.Progress) == 0 {
-		return scheduler.Step{}, fmt.Errorf("it has state but no progress to go on from (another program may have written it; Kickoff with its id restores the state): %w", core.ErrUnsupported)
+		return scheduler.Step{}, errNoProgress
 	}
 	p, err := decodeProgress(snap.Progress)
 	if err != nil {

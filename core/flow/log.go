@@ -169,7 +169,9 @@ func (j *journal) inherit(e *engine) {
 }
 
 // callID is the activation id of a call of this run.
-func (e *engine) callID(seq uint64) string { return e.runID + "-" + strconv.FormatUint(seq, 10) }
+func (e *engine) callID(seq uint64) string { return callID(e.runID, seq) }
+
+func callID(run string, seq uint64) string { return run + "-" + strconv.FormatUint(seq, 10) }
 
 // activation returns a call that is due or in progress.
 func (e *engine) activation(seq uint64) *scheduler.Activation {

@@ -48,15 +48,19 @@ type answer struct {
 	reply Reply
 }
 
-// Pending lists the open requests of a flow, in the order in which they were opened. The
-// error is that of the store's LoadState, core.ErrUnsupported for progress in a newer format,
-// or core.ErrCorrupt.
+// Pending lists the open requests of a flow, in the order in which they were opened. Among
+// them may be one that another program stored, see core.ForeignRequests: then Outcomes and
+// Default are those of that program, and those of the Definition count. The error is that of
+// the store's LoadState, core.ErrUnsupported for progress in a newer format, or
+// core.ErrCorrupt.
 func Pending(ctx context.Context, store core.FlowPersistence, flowID string) ([]Request, error) {
-	snap, err := store.LoadState(ctx, flowID)
-	if err != nil {
+	snap, foreign, err := load(ctx, store, flowID)
+	switch {
+	case err != nil:
 		return nil, fail("list requests", flowID, err)
-	}
-	if len(snap.Progress) == 0 {
+	case foreign != nil:
+		return requests([]*pending{inherited(foreign)}), nil
+	case len(snap.Progress) == 0:
 		return nil, nil
 	}
 	p, err := decodeProgress(snap.Progress)
@@ -94,9 +98,13 @@ func (e *engine) find(id string) (*pending, error) {
 	// An id begins with that of the call, so one that this run has given away can be told.
 	call, _, _ := strings.Cut(strings.TrimPrefix(id, e.runID+"-"), "/")
 	if seq, err := strconv.ParseUint(call, 10, 64); err == nil && strings.HasPrefix(id, e.runID+"-") && e.sched.Called(seq) {
-		return nil, fmt.Errorf("request %q: %w: %w", id, ErrAnswered, core.ErrConflict)
+		return nil, notOpen(id)
 	}
 	return nil, fmt.Errorf("request %q: the flow's newest run has no such request: %w", id, core.ErrNotFound)
+}
+
+func notOpen(id string) error {
+	return fmt.Errorf("request %q: %w: %w", id, ErrAnswered, core.ErrConflict)
 }
 
 // over withdraws the questions of a call that is over, and forgets their answers.

@@ -29,7 +29,7 @@ func (e *engine) review(ctx, methods context.Context, r callResult) scheduler.St
 	e.lose(step.Cancel)
 	m := e.methods[r.call.index]
 	p := &pending{Seq: r.call.seq, Review: true, Request: Request{
-		ID: r.call.id + "/review", Flow: e.flow, FlowID: e.flowID, Method: r.call.method, ActivationID: r.call.id,
+		ID: reviewID(r.call.id), Flow: e.flow, FlowID: e.flowID, Method: r.call.method, ActivationID: r.call.id,
 		Message: m.review.Message, Outcomes: m.review.names(), Default: string(m.review.Default),
 		Output: r.output, Metadata: m.review.Metadata, At: time.Now().UTC(),
 	}}
@@ -38,6 +38,9 @@ func (e *engine) review(ctx, methods context.Context, r callResult) scheduler.St
 	}
 	return scheduler.Step{}
 }
+
+// reviewID is the id of the request that follows a call.
+func reviewID(call string) string { return call + "/review" }
 
 // openRequest enters a request and stores it, so that it is known before anyone is told.
 func (e *engine) openRequest(ctx context.Context, p *pending) bool {

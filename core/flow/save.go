@@ -53,7 +53,7 @@ func (e *engine) write(ctx context.Context, method, request string) error {
 		e.unsaved = true
 		return err
 	}
-	e.revision = saved.Revision
+	e.revision, e.answering = saved.Revision, ""
 	e.journal.entries = nil
 	if saved.State != nil && version == e.version {
 		e.replace(saved.State)
@@ -77,7 +77,7 @@ func (e *engine) store(ctx context.Context, snap core.Snapshot) (core.Saved, err
 		if ctx.Err() != nil {
 			return core.Saved{}, ended(ctx)
 		}
-		saved, err := e.cfg.store.SaveState(ctx, snap, core.IfRevision(e.revision))
+		saved, err := e.cfg.store.SaveState(ctx, snap, core.IfRevision(e.revision), core.Answering(e.answering))
 		if err == nil {
 			return saved, nil
 		}

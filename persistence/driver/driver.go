@@ -225,6 +225,21 @@ type BatchDeleter interface {
 	DeleteSiblings(ctx context.Context, p Partition, sorts []string) error
 }
 
+// ForeignRequests is an optional interface of a Driver whose store may hold, in the layout of
+// another program, requests to people at which that program paused a flow. Weir writes none;
+// it reads them so that those flows can be answered and go on.
+type ForeignRequests interface {
+	// ForeignRequest returns the request of a partition, whoever wrote its head, or
+	// core.ErrNotFound. One that does not read is core.ErrCorrupt. Its State is as it was
+	// found; its Revision is left to the Store.
+	ForeignRequest(ctx context.Context, p Partition) (core.ForeignRequest, error)
+
+	// PutAnswer is the Put of p's head that also removes the request of that ID, in one atomic
+	// step. If there is no such request (any more) nothing is changed and the error is
+	// core.ErrConflict, as when cond does not hold.
+	PutAnswer(ctx context.Context, p Partition, r Record, cond Condition, requestID string) (Tag, error)
+}
+
 // Size returns the size of r under k as d counts it.
 func Size(d Driver, k Key, r Record) int {
 	if s, ok := d.(Sizer); ok {

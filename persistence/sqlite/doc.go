@@ -70,7 +70,7 @@
 //	  weir_tag        the tag of this write; NULL: the row was written by another program
 //	  weir_expire_at  milliseconds since 1970, or NULL
 //	  weir_data       what Weir adds to a state
-//	pending_feedback  rows of CrewAI, kept, and deleted with their flow
+//	pending_feedback  rows of CrewAI, read; deleted when they are answered, or with their flow
 //	weir_records      flow_uuid, sort, tag, expire_at, data: all records but the heads
 //
 // The weir_ columns and the index weir_flow_states_own are added to an old file when it is
@@ -80,6 +80,24 @@
 // A row that another program inserts becomes the head, without anything of Weir's. To change
 // a state by hand, insert a row too: an UPDATE of state_json would keep the progress that
 // belonged to the old state.
+//
+// # Flows that wait for a person
+//
+// A flow that CrewAI paused for feedback can be answered by Weir. While the head of the flow
+// is CrewAI's own, flow.Pending lists its row of pending_feedback, and Resume with a
+// flow.Answer goes on from it in a flow that has a method of that name with a flow.Review.
+// As in CrewAI, the state that counts is the one in that row: rows that CrewAI added to
+// flow_states after the pause stay, under the new head. The save of the answer deletes the row
+// in its own transaction and demands that it is still the one that was read, so that of several
+// processes of Weir one goes on, and none after CrewAI has taken an answer. CrewAI makes no
+// such demand: one of its processes that has loaded the row goes on in any case, so stop those
+// first.
+//
+// Of a row are read flow_id and method_name, which must be there, flow_class, method_output,
+// message, emit, default_outcome and metadata; a row that does not read is core.ErrCorrupt.
+// What the outcomes are, which of them is the default and who decides what a text means is up
+// to the flow's definition. CrewAI stores nothing of other branches that were under way and of
+// joins: they do not go on. Pauses of Weir are in its heads, not in pending_feedback.
 //
 // # Cost
 //

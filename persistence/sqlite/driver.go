@@ -10,9 +10,9 @@ import (
 	"github.com/weirflow/weir/persistence/driver"
 )
 
-// Driver keeps records in one SQLite file. It implements driver.Driver, driver.BatchPutter
-// and driver.BatchDeleter, and is safe for concurrent use; any number of Drivers, in any
-// number of processes of one machine, may have the same file open.
+// Driver keeps records in one SQLite file. It implements driver.Driver, driver.BatchPutter,
+// driver.BatchDeleter and driver.ForeignRequests, and is safe for concurrent use; any number
+// of Drivers, in any number of processes of one machine, may have the same file open.
 type Driver struct {
 	cfg      Config
 	readOnly bool        // by Config, or because the file cannot be written
@@ -41,6 +41,16 @@ func (d *Driver) Get(ctx context.Context, k driver.Key) (driver.Record, error) {
 
 // Put writes the record in one transaction if cond holds.
 func (d *Driver) Put(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+	return d.put(ctx, k, r, func(ctx context.Context, c *conn, tag driver.Tag) error {
+		if k.Sort == "" {
+			return d.putHead(ctx, c, k, r, tag, cond)
+		}
+		return d.putSibling(ctx, c, k, r, tag, cond)
+	})
+}
+
+// put has fn write the record under a new tag, in one transaction.
+func (d *Driver) put(ctx context.Context, k driver.Key, r driver.Record, fn func(context.Context, *conn, driver.Tag) error) (driver.Tag, error) {
 	if err := driver.CheckSize(d, k, r); err != nil {
 		return "", err
 	}
@@ -48,12 +58,7 @@ func (d *Driver) Put(ctx context.Context, k driver.Key, r driver.Record, cond dr
 		return "", err
 	}
 	tag := newTag()
-	err := d.write(ctx, "write a record", func(ctx context.Context, c *conn) error {
-		if k.Sort == "" {
-			return d.putHead(ctx, c, k, r, tag, cond)
-		}
-		return d.putSibling(ctx, c, k, r, tag, cond)
-	})
+	err := d.write(ctx, "write a record", func(ctx context.Context, c *conn) error { return fn(ctx, c, tag) })
 	if err != nil {
 		return "", err
 	}

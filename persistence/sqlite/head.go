@@ -36,8 +36,7 @@ const (
 	SELECT id FROM flow_states INDEXED BY weir_flow_states_own
 	WHERE flow_uuid = ?1 AND weir_tag IS NOT NULL ORDER BY id DESC LIMIT -1 OFFSET ?2)`
 
-	deleteHead    = `DELETE FROM flow_states WHERE flow_uuid = ?1`
-	deletePending = `DELETE FROM pending_feedback WHERE flow_uuid = ?1`
+	deleteHead = `DELETE FROM flow_states WHERE flow_uuid = ?1`
 )
 
 // getHead reads the newest row of a flow.

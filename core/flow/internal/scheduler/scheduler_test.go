@@ -22,11 +22,14 @@ func or(kids ...*s.Cond) *s.Cond  { return &s.Cond{Op: s.Or, Children: kids} }
 // nothing. It returns the order of the calls.
 func play(t *testing.T, methods []s.Method, labels map[string][]string) string {
 	t.Helper()
-	g := s.NewGraph(methods)
-	state := s.NewState(g, s.Limits{Run: 1000})
-	step := state.Kickoff()
+	state := s.NewState(s.NewGraph(methods), s.Limits{Run: 1000})
+	return playOn(t, methods, labels, state, state.Kickoff().Start)
+}
+
+// playOn is play from where a state is, with the calls in the queue.
+func playOn(t *testing.T, methods []s.Method, labels map[string][]string, state *s.State, queue []*s.Activation) string {
+	t.Helper()
 	var order []string
-	queue := step.Start
 	for len(queue) > 0 {
 		a := queue[0]
 		queue = queue[1:]

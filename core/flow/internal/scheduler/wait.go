@@ -42,3 +42,25 @@ func (s *State) Decide(seq uint64) (Step, error) {
 	s.decide(a, &step)
 	return step, nil
 }
+
+// Inherit enters a call of method that another program made and that waits for an answer, into
+// a run of which nothing else is known: what was called before it, and what was to follow from
+// the event that triggered it, is not made up. Only for a state in which nothing was called.
+func (s *State) Inherit(method int) *Activation {
+	if c := s.graph.conds[method]; c != nil && c.oneShot {
+		s.tick++
+		s.methods[method].fired = s.tick // it was triggered
+	}
+	w := s.root
+	if s.graph.methods[method].Role == Router {
+		// Its label will join the wave of an event. Which one that was is not known: one
+		// that has no name and no subscribers stands for it.
+		w = &wave{parent: s.root, began: s.tick, events: []event{{}}, cursor: 1, router: true}
+		s.root.live++
+	}
+	var step Step // asks to start it, which its program did
+	s.dispatch(w, method, nil, 0, &step)
+	a := s.active[len(s.active)-1]
+	a.Waiting = true
+	return a
+}
