@@ -216,7 +216,7 @@ func (d *Definition[S]) rewind(ctx context.Context, in Inputs, cfg *runConfig, f
 	if flowID != from.FlowID {
 		e.from = from.FlowID
 	}
-	e.noteStart(from.ID)
+	e.noteStart(LogEntry{Checkpoint: from.ID})
 	e.recorder = cfg.newRecorder()
 	e.recorder.Branch = from.Branch
 	e.recorder.Follow(from.FlowID, from.ID)

@@ -1,0 +1,3 @@
+package conformance_test
+
+var checkpointScenarios, restoreScenarios []scenario
