@@ -3,7 +3,8 @@ package conformance_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -79,6 +80,19 @@ func (s *stage) listen(_ context.Context, run *ledgerRun, _ any) (string, error)
 // hear writes down what a person said.
 func (s *stage) hear(_ context.Context, run *ledgerRun, fb flow.Feedback) (string, error) {
 	return s.note(run, run.Method()+": "+fb.Text)
+}
+
+// choose is a router's function that chooses by how often it was called, from 1.
+func (s *stage) choose(by func(call int) flow.Label[any]) func(context.Context, *ledgerRun, any) (flow.Route, error) {
+	return func(_ context.Context, run *ledgerRun, _ any) (flow.Route, error) {
+		_, err := s.note(run, run.Method())
+		return flow.To(by(run.Call()), any(nil)), err
+	}
+}
+
+// always is a choice that does not change.
+func always(l flow.Label[any]) func(int) flow.Label[any] {
+	return func(int) flow.Label[any] { return l }
 }
 
 // chain is a flow whose methods run one after another.
@@ -161,20 +175,13 @@ func (e *events) option() flow.RunOption {
 func (e *events) String() string {
 	var names []string
 	for _, ev := range e.all {
-		name := strings.TrimPrefix(fmt.Sprintf("%T", ev), "flow.")
-		switch ev := ev.(type) {
-		case flow.StateSaved:
+		v := reflect.ValueOf(ev)
+		name := v.Type().Name()
+		if name == "StateSaved" {
 			continue
-		case flow.MethodStarted:
-			name += ":" + ev.Method
-		case flow.MethodFinished:
-			name += ":" + ev.Method
-		case flow.MethodFailed:
-			name += ":" + ev.Method
-		case flow.MethodPaused:
-			name += ":" + ev.Request.Method
-		case flow.SaveFailed:
-			name += ":" + ev.Method
+		}
+		if m := v.FieldByName("Method"); m.IsValid() {
+			name += ":" + m.String()
 		}
 		names = append(names, name)
 	}
@@ -223,15 +230,15 @@ func stateOf[S any](t *testing.T, store core.FlowPersistence, flowID string) (st
 	return state
 }
 
-// historyOf returns the kept snapshots of a flow, the newest first.
-func historyOf(t *testing.T, store *recorded, flowID string) []core.Snapshot {
+// collect returns all that an iterator yields.
+func collect[T any](t *testing.T, all iter.Seq2[T, error]) []T {
 	t.Helper()
-	var out []core.Snapshot
-	for snap, err := range store.History(t.Context(), flowID) {
+	var out []T
+	for v, err := range all {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, snap)
+		out = append(out, v)
 	}
 	return out
 }
@@ -239,27 +246,13 @@ func historyOf(t *testing.T, store *recorded, flowID string) []core.Snapshot {
 // logOf returns the log of a flow.
 func logOf(t *testing.T, store *recorded, flowID string) []flow.LogEntry {
 	t.Helper()
-	var out []flow.LogEntry
-	for e, err := range flow.Log(t.Context(), store, flowID) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, e)
-	}
-	return out
+	return collect(t, flow.Log(t.Context(), store, flowID))
 }
 
 // checkpointsOf returns the checkpoints of a flow, the newest first.
 func checkpointsOf(t *testing.T, store core.CheckpointProvider, flowID string) []core.CheckpointInfo {
 	t.Helper()
-	var out []core.CheckpointInfo
-	for info, err := range store.Checkpoints(t.Context(), flowID) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, info)
-	}
-	return out
+	return collect(t, store.Checkpoints(t.Context(), flowID))
 }
 
 // pendingOf returns the open requests of a flow.

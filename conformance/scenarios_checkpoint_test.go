@@ -178,10 +178,7 @@ func forksMakeBranches(t *testing.T) {
 	made := []string{fork("my-experiment").FlowID, fork("").FlowID, fork("").FlowID}
 	want(t, "the checkpoint that observers are told of", told.all[0].(flow.FlowStarted).Checkpoint, point.ID)
 	into := map[string]core.Branch{}
-	for b, err := range store.Branches(t.Context(), "f") {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, b := range collect(t, store.Branches(t.Context(), "f")) {
 		into[b.Into] = b
 	}
 	names := map[string]bool{}
@@ -296,10 +293,7 @@ func secretsStayOut(t *testing.T) {
 	res := kickoff(t, s.chain(t, "a", "b"), flow.Inputs{"id": "f", "message": secret}, keeping(store, checkpoint.Config{Redact: redact})...)
 	want(t, "the message of the run", res.State.Message, secret)
 	redacted := 0
-	for r, err := range store.drv.Range(t.Context(), driver.Partition("f"), driver.RangeOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range collect(t, store.drv.Range(t.Context(), driver.Partition("f"), driver.RangeOptions{})) {
 		if bytes.Contains(r.Data, []byte(secret)) || strings.Contains(r.Sort, secret) {
 			t.Errorf("the record %s holds the secret: %s", r.Sort, r.Data)
 		}

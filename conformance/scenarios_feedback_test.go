@@ -97,9 +97,9 @@ func pauseKeepsRequestAndState(t *testing.T) {
 	if len(open) != 1 || open[0].Method != "review" || string(open[0].Output) != `{"data":"test"}` || !slices.Equal(open[0].Outcomes, []string{"approved", "rejected"}) {
 		t.Errorf("stored as open is %+v", open)
 	}
-	state, err := json.Marshal(stateOf[map[string]any](t, store.elsewhere(), "persist-test-123"))
-	want(t, "the state beside it", string(state), `{"counter":10,"id":"persist-test-123","items":["a","b"]}`)
-	if history := historyOf(t, store, "persist-test-123"); err != nil || len(history) != 1 || history[0].Method != "review" {
+	state := stateOf[map[string]any](t, store.elsewhere(), "persist-test-123")
+	want(t, "the state beside it", encoded(t, state), `{"counter":10,"id":"persist-test-123","items":["a","b"]}`)
+	if history := collect(t, store.History(t.Context(), "persist-test-123")); len(history) != 1 || history[0].Method != "review" {
 		t.Errorf("the history is %+v", history)
 	}
 }
@@ -120,10 +120,10 @@ func answeredIsGoneButItsHistory(t *testing.T) {
 	store, s := newStore(t, persistence.WithHistory(10)), &stage{}
 	def := s.reviewed(t)
 	open := paused(t, def, store)
-	atThePause := historyOf(t, store, "f")[0]
+	atThePause := collect(t, store.History(t.Context(), "f"))[0]
 	resume(t, def, "f", flow.WithStore(store), answer(open[0], "fine"))
 	want(t, "open after the answer", len(pendingOf(t, store, "f")), 0)
-	history := historyOf(t, store, "f")
+	history := collect(t, store.History(t.Context(), "f"))
 	if oldest := history[len(history)-1]; len(history) < 2 || oldest.Revision != atThePause.Revision || !strings.Contains(string(oldest.Progress), open[0].ID) {
 		t.Errorf("the pause is not in the history: %+v", history)
 	}
@@ -171,7 +171,7 @@ func pauseIsNoError(t *testing.T) {
 	store, s, told := newStore(t), &stage{}, &events{}
 	open := paused(t, s.reviewed(t), store, told.option())
 	want(t, "the method that waits", open[0].Method, "generate")
-	want(t, "events", told.String(), "FlowStarted MethodStarted:generate RequestOpened MethodPaused:generate FlowPaused")
+	want(t, "events", told.String(), "FlowStarted MethodStarted:generate RequestOpened MethodPaused FlowPaused")
 	want(t, "stored as open", pendingOf(t, store.elsewhere(), "f")[0].ID, open[0].ID)
 }
 

@@ -125,13 +125,12 @@ func loopUnderAFreshID(t *testing.T) {
 	store, s := newStore(t), &stage{}
 	b := flow.New[ledger]("loop")
 	begin := flow.Start(b, "begin", s.start)
-	flow.Router(b, "classify", func(_ context.Context, run *ledgerRun, _ any) (flow.Route, error) {
-		_, err := s.note(run, "classify")
-		if run.Call() <= 3 {
-			return flow.To(typeA, any(nil)), err
+	flow.Router(b, "classify", s.choose(func(call int) flow.Label[any] {
+		if call <= 3 {
+			return typeA
 		}
-		return flow.To(exit, any(nil)), err
-	}, flow.Or(flow.Any(begin), flow.Any(flow.On[string]("capture"))), flow.Emits(typeA, exit))
+		return exit
+	}), flow.Or(flow.Any(begin), flow.Any(flow.On[string]("capture"))), flow.Emits(typeA, exit))
 	handle := flow.Listen(b, "handle", s.listen, typeA)
 	send := flow.Listen(b, "send", s.listen, flow.Any(handle))
 	flow.Listen(b, "capture", s.listen, flow.Any(send))
@@ -161,10 +160,7 @@ func completedConditionalStartIsSkipped(t *testing.T) {
 	store, s := newStore(t), &stage{before: map[string]func() error{"branch_a_process": func() error { return errKilled }}}
 	b := flow.New[ledger]("branches")
 	begin := flow.Start(b, "init", s.start)
-	flow.Router(b, "route_to_branch", func(_ context.Context, run *ledgerRun, _ any) (flow.Route, error) {
-		_, err := s.note(run, "route")
-		return flow.To(branchA, any(nil)), err
-	}, flow.Any(begin), flow.Emits(branchA, branchB))
+	flow.Router(b, "route_to_branch", s.choose(always(branchA)), flow.Any(begin), flow.Emits(branchA, branchB))
 	onA := flow.Start(b, "branch_a_start", s.start, flow.When(branchA))
 	onB := flow.Start(b, "branch_b_start", s.start, flow.When(branchB))
 	flow.Listen(b, "branch_a_process", s.listen, flow.Any(onA))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -239,10 +240,7 @@ func rowsAreRetained(t *testing.T) {
 	f.wantRows("u3", "m1")
 	f.wantState(store, "u1", `{"id":"u1","n":10}`)
 	var kept []string
-	for snap, err := range snapshots.History(t.Context(), "u2") {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, snap := range collect(t, snapshots.History(t.Context(), "u2")) {
 		kept = append(kept, snap.Method)
 	}
 	if got := strings.Join(kept, " "); got != "m10 m9 m8" {
@@ -278,10 +276,7 @@ func listedAndDeleted(t *testing.T) {
 // wantListed demands the flows that are listed, each with its last method.
 func (f stateFile) wantListed(store *persistence.Store, want map[string]string) {
 	f.t.Helper()
-	for info, err := range store.Flows(f.t.Context(), driver.ListOptions{}) {
-		if err != nil {
-			f.t.Fatal(err)
-		}
+	for _, info := range collect(f.t, store.Flows(f.t.Context(), driver.ListOptions{})) {
 		if method, ok := want[info.FlowID]; !ok || method != info.Method || info.SavedAt.IsZero() || info.Headless {
 			f.t.Errorf("listed is %+v", info)
 		}
@@ -290,6 +285,19 @@ func (f stateFile) wantListed(store *persistence.Store, want map[string]string) 
 	if len(want) > 0 {
 		f.t.Errorf("not listed are %v", want)
 	}
+}
+
+// collect returns all that an iterator yields.
+func collect[T any](t *testing.T, all iter.Seq2[T, error]) []T {
+	t.Helper()
+	var out []T
+	for v, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 type mapRun = flow.Run[map[string]any]
@@ -366,10 +374,7 @@ func checkpointsInAFile(t *testing.T) {
 		t.Errorf("pruning the branch removed %d, %v", n, err)
 	}
 	var left []string
-	for info, err := range store.Checkpoints(t.Context(), "u1") {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, info := range collect(t, store.Checkpoints(t.Context(), "u1")) {
 		left = append(left, info.ID)
 	}
 	if want := []string{newest.ID, onBranch.ID}; strings.Join(left, " ") != strings.Join(want, " ") {
