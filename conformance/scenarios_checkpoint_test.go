@@ -304,43 +304,52 @@ func secretsStayOut(t *testing.T) {
 	want(t, "records with what is left of it", redacted, 2)
 }
 
-// killed is a driver whose process dies after some writes.
+// killed is a driver whose process dies after some writes: nothing is cleaned up, either.
 type killed struct {
 	driver.Driver
 
 	left int
 }
 
+var errKilledWriter = fmt.Errorf("%w: killed", core.ErrUnavailable)
+
 func (k *killed) Put(ctx context.Context, key driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
 	if k.left == 0 {
-		return "", fmt.Errorf("%w: killed", core.ErrUnavailable)
+		return "", errKilledWriter
 	}
 	k.left--
 	return k.Driver.Put(ctx, key, r, cond)
 }
 
+func (k *killed) Delete(ctx context.Context, key driver.Key, cond driver.Condition) error {
+	if k.left == 0 {
+		return errKilledWriter
+	}
+	return k.Driver.Delete(ctx, key, cond)
+}
+
 // A checkpoint in several records is there when the last of them is, and not before.
 func killedWhileOneIsWritten(t *testing.T) {
-	large := core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "f", Method: "large"}}
-	cuts := 0
-	for ; ; cuts++ {
+	large := core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "f", Method: "large"}, State: noise(t)}
+	for cut := 0; ; cut++ {
 		drv := inmem.New(inmem.Config{Limits: driver.Limits{Record: 1024, Inline: 512}})
+		records := func() int { return len(collect(t, drv.Range(t.Context(), driver.Partition("f"), driver.RangeOptions{}))) }
 		whole := keep(t, persistence.New(drv), "", "", 1)
-		large.State = noise(t)
-		_, err := persistence.New(&killed{Driver: drv, left: cuts}).SaveCheckpoint(t.Context(), large)
-		if err == nil {
-			want(t, "kept when it was not killed", methodsOf(t, persistence.New(drv), "f", core.MainBranch), "large cp_1")
-			break
-		}
+		before := records()
+		_, err := persistence.New(&killed{Driver: drv, left: cut}).SaveCheckpoint(t.Context(), large)
 		after := persistence.New(drv)
-		want(t, fmt.Sprintf("kept when killed after %d writes", cuts), methodsOf(t, after, "f", core.MainBranch), "cp_1")
+		if err == nil {
+			want(t, "kept when it was not killed", methodsOf(t, after, "f", core.MainBranch), "large cp_1")
+			want(t, "it is written in several steps", cut > 3, true)
+			return
+		}
+		what := fmt.Sprintf(" when killed after %d writes", cut)
+		want(t, "records left over"+what, records()-before, cut)
+		want(t, "kept"+what, methodsOf(t, after, "f", core.MainBranch), "cp_1")
 		newest, err := checkpoint.Ref{FlowID: "f"}.Load(t.Context(), after)
 		if err != nil || newest.ID != whole.ID || string(newest.State) != `{"id":"f"}` {
-			t.Errorf("the newest when killed after %d writes is %+v, %v", cuts, newest, err)
+			t.Errorf("the newest%s is %+v, %v", what, newest, err)
 		}
-	}
-	if cuts < 3 {
-		t.Errorf("it is written in %d steps, so this shows nothing", cuts)
 	}
 }
 

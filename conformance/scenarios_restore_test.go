@@ -45,8 +45,8 @@ func inputsOverACheckpoint(t *testing.T) {
 	store, s := newStore(t), &stage{}
 	def := s.chain(t, "a", "b")
 	afterA := checkpointed(t, store, def, s)[1]
-	res := kickoff(t, def, flow.Inputs{"message": "hello"}, flow.WithStore(store), at(afterA))
-	if res.State.Message != "hello" || res.State.Counter != 2 || res.FlowID != "f" {
+	res := kickoff(t, def, flow.Inputs{"message": "hello", "counter": 10}, flow.WithStore(store), at(afterA))
+	if res.State.Message != "hello" || res.State.Counter != 11 || res.FlowID != "f" {
 		t.Errorf("restored with an input it ends as %+v", res.State)
 	}
 	want(t, "methods of the restored run", s.takeRan(), "b")
