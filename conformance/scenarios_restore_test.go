@@ -93,6 +93,9 @@ func onlyWhatIsLeftRuns(t *testing.T) {
 	want(t, "events", told.String(), "FlowStarted MethodStarted:c MethodFinished:c FlowFinished")
 
 	after := logOf(t, store, "f")
+	if len(after) <= len(before) {
+		t.Fatalf("the log does not go on: %+v", after)
+	}
 	wantList(t, "the log until then", after[:len(before)], before...)
 	var methods []string
 	for _, e := range after[len(before):] {
@@ -132,7 +135,7 @@ func statesOfEveryKindComeBack(t *testing.T) {
 	comesBack(t, "a struct", func() visit { return given })
 	comesBack(t, "a pointer", func() *visit { return &given })
 	comesBack(t, "a map", func() map[string]any {
-		return map[string]any{"id": "f", "list": []any{true, map[string]any{}}, "null": nil}
+		return map[string]any{"id": "f", "big": json.Number("9007199254740993"), "list": []any{true, map[string]any{}}, "null": nil}
 	})
 }
 
