@@ -23,6 +23,9 @@ var (
 	coverageRow = regexp.MustCompile(`(?m)^\| (A?\d+) \| (.+) \| (.+) \|$`)
 	coverageRef = regexp.MustCompile("`([^`]+)`")
 	testFunc    = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+	scenarioTable = regexp.MustCompile(`(?ms)^var scenariosElsewhere = .+?^}`)
+	scenarioRow   = regexp.MustCompile(`(?m)^\t"(\w+-\d+)": "([^"]+)",`)
 )
 
 // TestCoverageIsTrue keeps COVERAGE.md to what there is: all points and attacks once and in
@@ -102,3 +105,40 @@ func TestCoverageNamesEveryLaw(t *testing.T) {
 		t.Errorf("no point of COVERAGE.md names %q", slices.Sorted(maps.Keys(laws)))
 	}
 }
+
+// TestScenariosElsewhereExist keeps the table of scenarios that the module conformance does
+// not play itself to the tests there are.
+func TestScenariosElsewhereExist(t *testing.T) {
+	known := coverageNames(t)
+	here := map[string]bool{}
+	for _, s := range sqliteScenarios {
+		here["TestScenariosOnSQLite/"+s.id] = true
+	}
+	table := scenarioTable.FindString(read(t, "../scenarios_test.go"))
+	rows := scenarioRow.FindAllStringSubmatch(table, -1)
+	if want := strings.Count(table, "\n") - 1; len(rows) != want || want < 1 {
+		t.Fatalf("the table has %d rows that can be read, want %d", len(rows), want)
+	}
+	for _, row := range rows {
+		id, where := row[1], row[2]
+		if strings.HasPrefix(where, "none: ") {
+			continue
+		}
+		for test := range strings.SplitSeq(where, ", ") {
+			name, part, played := strings.Cut(test, "/")
+			switch {
+			case played && (!here[test] || part != id):
+				t.Errorf("%s is said to be shown by %s, which does not play it", id, test)
+			case !known[name] && name != awaitedTest:
+				t.Errorf("%s is said to be shown by %s, which is no test", id, test)
+			}
+			delete(here, test)
+		}
+	}
+	for test := range here {
+		t.Errorf("the table does not tell of %s", test)
+	}
+}
+
+// awaitedTest will show how rows of pending feedback that Python wrote are read.
+const awaitedTest = "TestPythonPendingRows"

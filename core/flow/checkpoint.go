@@ -61,6 +61,7 @@ func (e *CheckpointError) Unwrap() error { return e.Err }
 
 var (
 	errNoProvider = errors.New("there is nothing that keeps checkpoints: give WithStore a store that does, or WithCheckpoints a Provider")
+	errFromNoFlow = fmt.Errorf("FromCheckpoint names no flow; its Ref needs a FlowID: %w", core.ErrInvalidID)
 	errForkOfNone = errors.New("Fork needs FromCheckpoint, which says where the fork begins")
 )
 
@@ -71,6 +72,9 @@ func (c *runConfig) check() error {
 	}
 	if c.from != nil && c.restoring {
 		return fmt.Errorf("FromCheckpoint (%v) and RestoreFrom (flow %q) are both given: one takes a run up from a checkpoint, the other begins a new run with the state that a flow saved last; give one of them", *c.from, c.restoreFrom)
+	}
+	if c.from != nil && c.from.FlowID == "" {
+		return errFromNoFlow
 	}
 	if c.fork && c.from == nil {
 		return errForkOfNone
@@ -151,7 +155,7 @@ func (d *Definition[S]) kickoffFrom(ctx context.Context, in Inputs, cfg *runConf
 	}
 	from, err := cfg.from.Load(ctx, cfg.keeper())
 	if err != nil {
-		return nil, err
+		return nil, fail("restore "+cfg.from.String(), cfg.from.FlowID, err)
 	}
 	flowID := from.FlowID
 	switch {
@@ -216,7 +220,7 @@ func (d *Definition[S]) rewind(ctx context.Context, in Inputs, cfg *runConfig, f
 	if flowID != from.FlowID {
 		e.from = from.FlowID
 	}
-	e.noteStart(from.ID)
+	e.noteStart(LogEntry{Checkpoint: from.ID})
 	e.recorder = cfg.newRecorder()
 	e.recorder.Branch = from.Branch
 	e.recorder.Follow(from.FlowID, from.ID)

@@ -191,6 +191,7 @@ func TestOptionsOfCheckpointsThatDoNotGoTogether(t *testing.T) {
 	}{
 		{"restore and checkpoint", kickoff(nil, at(list[0]), flow.RestoreFrom("f"), flow.WithStore(store)), []string{"FromCheckpoint", "RestoreFrom"}},
 		{"restore and no checkpoint named", kickoff(nil, flow.FromCheckpoint(checkpoint.Ref{}), flow.RestoreFrom("f")), []string{"FromCheckpoint", "RestoreFrom"}},
+		{"a checkpoint of no flow", kickoff(nil, flow.FromCheckpoint(checkpoint.Ref{ID: "x"}), flow.WithStore(store)), []string{"FromCheckpoint", "FlowID"}},
 		{"fork of nothing", kickoff(nil, flow.Fork("x"), flow.WithStore(store)), []string{"FromCheckpoint"}},
 		{"another id", kickoff(flow.Inputs{"id": "g"}, at(list[0]), flow.WithStore(store)), []string{`"f"`, "Fork"}},
 		{"nothing keeps them", kickoff(nil, flow.WithCheckpoints(checkpoint.Config{})), []string{"Provider"}},
@@ -228,7 +229,7 @@ func TestACheckpointOfAnotherDefinitionIsRefused(t *testing.T) {
 		t.Errorf("accepted: %v", err)
 	}
 	_, err = def.Kickoff(t.Context(), nil, flow.FromCheckpoint(checkpoint.Ref{FlowID: "f", ID: "nope"}), flow.WithStore(store))
-	if !errors.Is(err, core.ErrNotFound) {
+	if !errors.Is(err, core.ErrNotFound) || !strings.Contains(err.Error(), `"nope"`) {
 		t.Errorf("no such checkpoint: %v", err)
 	}
 }

@@ -34,6 +34,10 @@ type FlowStarted struct {
 	RestoredFrom string          // the flow whose state was restored, if any
 	Checkpoint   string          // of that flow, that the run began from, if any
 	State        json.RawMessage // the state before the first method
+
+	// RestoredRevision is the revision of RestoredFrom whose state it was; zero if it was a
+	// checkpoint's.
+	RestoredRevision core.Revision
 }
 
 // FlowFinished is the last event of a run that has nothing left to do.

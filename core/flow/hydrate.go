@@ -19,6 +19,7 @@ type hydrated struct {
 	flowID   string
 	state    json.RawMessage
 	from     string        // the flow whose state was restored, or ""
+	restored core.Revision // of from, at the restore
 	revision core.Revision // of the flow's own record
 }
 
@@ -68,7 +69,7 @@ func (d *Definition[S]) restore(ctx context.Context, h *hydrated, given string, 
 		}
 		snap, err := cfg.store.LoadState(ctx, cfg.restoreFrom)
 		if err == nil {
-			h.from = cfg.restoreFrom
+			h.from, h.restored = cfg.restoreFrom, snap.Revision
 			if given == cfg.restoreFrom {
 				h.revision = snap.Revision
 			}
@@ -84,7 +85,7 @@ func (d *Definition[S]) restore(ctx context.Context, h *hydrated, given string, 
 	snap, err := cfg.store.LoadState(ctx, given)
 	switch {
 	case err == nil:
-		h.from, h.revision = given, snap.Revision
+		h.from, h.restored, h.revision = given, snap.Revision, snap.Revision
 		return d.overlay(snap, defaults)
 	case errors.Is(err, core.ErrNotFound) && !cfg.mustExist:
 		return defaults, nil

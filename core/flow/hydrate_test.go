@@ -74,10 +74,19 @@ func TestForkLeavesItsSourceAlone(t *testing.T) {
 		return res
 	}
 	source := run(nil)
+	var begun flow.FlowStarted
+	watch := flow.WithObserver(func(_ context.Context, e flow.Event) {
+		if started, ok := e.(flow.FlowStarted); ok {
+			begun = started
+		}
+	})
 	if again := run(flow.Inputs{"id": source.FlowID}); again.State.N != 2 {
 		t.Errorf("the second run counts %d", again.State.N)
 	}
-	fork := run(nil, flow.RestoreFrom(source.FlowID))
+	fork := run(nil, flow.RestoreFrom(source.FlowID), watch, flow.KeepLog())
+	if log := logOf(t, store, fork.FlowID); begun.RestoredFrom != source.FlowID || begun.RestoredRevision.N != 2 || log[0].From != source.FlowID || log[0].FromRevision != 2 {
+		t.Errorf("the fork begins as %+v, its log with %+v", begun, log[0])
+	}
 	named := run(flow.Inputs{"id": "mine"}, flow.RestoreFrom(source.FlowID))
 	if fork.State.N != 3 || fork.FlowID == source.FlowID || named.FlowID != "mine" || named.State.ID != "mine" {
 		t.Errorf("fork %+v, named %+v", fork, named)

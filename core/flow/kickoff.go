@@ -46,16 +46,17 @@ func (d *Definition[S]) Kickoff(ctx context.Context, in Inputs, opts ...RunOptio
 	}
 	e := d.newEngine(&cfg)
 	e.flowID, e.revision, e.committed = h.flowID, h.revision, h.state
+	begins := LogEntry{}
 	if h.from != h.flowID {
-		e.from = h.from
+		e.from, begins.FromRevision = h.from, h.restored.N
 	}
 	e.runID = newUUID()
 	if cfg.persist {
 		e.runID = derivedRunID(&h)
 	}
 	e.sched = scheduler.NewState(d.graph, e.limits())
-	e.noteStart("")
-	e.open(ctx, FlowStarted{EventOrigin: e.origin(), RestoredFrom: h.from, State: slices.Clone(h.state)})
+	e.noteStart(begins)
+	e.open(ctx, FlowStarted{EventOrigin: e.origin(), RestoredFrom: h.from, RestoredRevision: h.restored, State: slices.Clone(h.state)})
 	err = e.run(ctx, e.sched.Kickoff())
 	return d.result(e, err)
 }

@@ -58,6 +58,10 @@ type LogEntry struct {
 	Request    string `json:"request,omitempty"`    // the request asked or answered
 	From       string `json:"from,omitempty"`       // the flow whose state the run began with, if it is another one
 	Checkpoint string `json:"checkpoint,omitempty"` // the checkpoint the run began from
+
+	// FromRevision is the number of the revision of From whose state the run began with; 0 if
+	// that was a checkpoint's.
+	FromRevision uint64 `json:"from_revision,omitempty"`
 }
 
 // checkLog refuses to keep a log that nothing would keep.
@@ -129,10 +133,12 @@ func (e *engine) note(entry LogEntry) {
 	j.entries = append(j.entries, raw)
 }
 
-// noteStart is for a run that begins, from a checkpoint or "".
-func (e *engine) noteStart(checkpointID string) {
+// noteStart is for a run that begins; the entry tells which checkpoint or revision it begins
+// from.
+func (e *engine) noteStart(begins LogEntry) {
 	e.journal.keep = e.journal.keep || e.cfg.keepLog
-	e.note(LogEntry{Kind: RunStarted, ID: e.runID + "/start", From: e.from, Checkpoint: checkpointID})
+	begins.Kind, begins.ID, begins.From = RunStarted, e.runID+"/start", e.from
+	e.note(begins)
 }
 
 // noteCompletion is for a call that is about to complete; it must still be active.
