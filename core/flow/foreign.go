@@ -79,7 +79,7 @@ func (d *Definition[S]) inherit(e *engine, r *core.ForeignRequest) (scheduler.St
 	e.sched = scheduler.NewState(d.graph, e.limits())
 	e.sched.Inherit(index)
 	e.pending = append(e.pending, inherited(r))
-	e.noteStart("")
+	e.noteStart(LogEntry{})
 	return e.sched.Restart(), nil
 }
 
