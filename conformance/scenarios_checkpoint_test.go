@@ -333,7 +333,9 @@ func killedWhileOneIsWritten(t *testing.T) {
 	large := core.Checkpoint{CheckpointInfo: core.CheckpointInfo{FlowID: "f", Method: "large"}, State: noise(t)}
 	for cut := 0; ; cut++ {
 		drv := inmem.New(inmem.Config{Limits: driver.Limits{Record: 1024, Inline: 512}})
-		records := func() int { return len(collect(t, drv.Range(t.Context(), driver.Partition("f"), driver.RangeOptions{}))) }
+		records := func() int {
+			return len(collect(t, drv.Range(t.Context(), driver.Partition("f"), driver.RangeOptions{})))
+		}
 		whole := keep(t, persistence.New(drv), "", "", 1)
 		before := records()
 		_, err := persistence.New(&killed{Driver: drv, left: cut}).SaveCheckpoint(t.Context(), large)
