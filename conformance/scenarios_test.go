@@ -50,7 +50,7 @@ var scenariosElsewhere = map[string]string{
 	"FP-26": "TestScenariosOnSQLite/FP-26",
 	"FP-27": "TestScenariosOnSQLite/FP-27",
 	"FP-29": "TestScenariosOnSQLite/FP-29",
-	"PF-06": "TestPythonPendingRows",
+	"PF-06": "TestPythonPendingRowsThatDoNotRead, TestPythonPendingRowsAreRead",
 	"PF-08": "TestAPauseNeedsAStore", // there is no store by default: a pause without one is refused
 	"PF-17": "none: a Classifier is a function of the definition; no request holds the configuration of a model",
 	"KH-08": "TestScenariosOnSQLite/KH-08",
