@@ -27,8 +27,10 @@ var ErrPaused = errors.New("the answer comes later; the method runs again when i
 //
 // The provider's error is returned as it is; the method may ask again, which is the same
 // request, or go on without an answer. Other errors: a SaveError, then the run fails, too;
-// ErrOver when the method has returned. The method's Timeout goes on while someone is asked. Ask may be called by several goroutines of the method,
-// but then the order of the questions is theirs to keep.
+// ErrOver when the method has returned. While someone is asked the method's Timeout goes on,
+// and the call counts under Concurrency; one that waits for a later answer does not. Ask may be
+// called by several goroutines of the method, but then the order of the questions is theirs to
+// keep.
 func (r *Run[S]) Ask(ctx context.Context, message string) (string, error) {
 	return r.call.dialog.ask(ctx, r.call, message)
 }

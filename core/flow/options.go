@@ -77,7 +77,7 @@ func Output() MethodOption {
 
 // NoPersist exempts a method from the run's Persist: its completion is not saved by itself,
 // only with the next one that is. Until then a crash runs it again, and so does Resume if it
-// was the last method of the flow.
+// was the last method of the flow, or the last before the run paused.
 func NoPersist() MethodOption {
 	return methodOption(func(m *methodConfig) { m.persist = persistOff })
 }
