@@ -55,6 +55,11 @@ func differential(c *caseRun, d driver.Driver) {
 			"list":             func(t *rapid.T) { w.list(t, w.drawStore(t)) },
 			"sweep":            w.sweep,
 			"save a bad state": w.saveBad,
+			"read the log":     func(t *rapid.T) { w.log(t, w.drawStore(t), w.drawFlow(t)) },
+			"save checkpoint":  w.saveCheckpoint,
+			"load checkpoint":  w.loadCheckpoint,
+			"prune":            w.prune,
+			"create branch":    w.createBranch,
 		})
 		w.end(t)
 	})
@@ -69,10 +74,12 @@ type worlds struct {
 	model  *coretest.Store
 	ids    []string
 	given  [][2]core.Revision // of the model, of the Store
+	taken  []taken
+	held   map[string]bool // flows that have had a checkpoint, and so may be listed without a state
 }
 
 func newWorlds(c *caseRun, d driver.Driver) *worlds {
-	w := &worlds{c: c, d: d, model: coretest.New(), stores: []flowStore{c.store(d), c.store(d)}, given: [][2]core.Revision{{}}}
+	w := &worlds{c: c, d: d, model: coretest.New(), stores: []flowStore{c.store(d), c.store(d)}, given: [][2]core.Revision{{}}, held: map[string]bool{}}
 	for _, id := range []string{"a", "a/b", "*", "A "} {
 		// The same in every round: rapid takes a failure for the same one by its text.
 		w.ids = append(w.ids, c.flow(id))
@@ -107,7 +114,9 @@ func (w *worlds) drawStore(t *rapid.T) flowStore {
 func (w *worlds) delete(t *rapid.T) {
 	id := w.drawFlow(t)
 	same(t, "Delete", w.drawStore(t).Delete(w.c.ctx, id), w.model.Delete(w.c.ctx, id))
+	delete(w.held, id)
 	w.load(t, w.stores[0], id)
+	w.checkpoints(t, w.stores[0], id)
 }
 
 func (w *worlds) sweep(t *rapid.T) {
@@ -116,6 +125,7 @@ func (w *worlds) sweep(t *rapid.T) {
 		t.Fatalf("Sweep failed: %v", err)
 	}
 	w.load(t, w.stores[0], id)
+	w.log(t, w.stores[0], id)
 }
 
 func (w *worlds) saveBad(t *rapid.T) {
@@ -130,7 +140,7 @@ func (w *worlds) saveBad(t *rapid.T) {
 func (w *worlds) save(t *rapid.T, onRevision bool) {
 	snap := core.Snapshot{
 		FlowID: w.drawFlow(t), Method: rapid.SampledFrom([]string{"", "answer", "é"}).Draw(t, "method"),
-		State: drawState(t),
+		State: drawState(t), Log: drawEntries(t),
 	}
 	if rapid.Bool().Draw(t, "progress") {
 		snap.Progress = drawState(t)
@@ -197,8 +207,9 @@ func (w *worlds) list(t *rapid.T, s flowStore) {
 			got = append(got, info.FlowID)
 		}
 	}
-	slices.Sort(got)
-	if want := w.model.Flows(); !slices.Equal(got, want) {
+	want := w.model.Flows()
+	got = slices.DeleteFunc(got, func(id string) bool { return w.held[id] && !slices.Contains(want, id) })
+	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Fatalf("Flows lists %q, want %q", got, want)
 	}
 }
@@ -212,6 +223,8 @@ func (w *worlds) end(t *rapid.T) {
 			t.Fatalf("Sweep failed: %v", err)
 		}
 		w.load(t, w.stores[1], id)
+		w.log(t, w.stores[1], id)
+		w.checkpoints(t, w.stores[1], id)
 		if err := w.stores[1].Delete(w.c.ctx, id); err != nil {
 			t.Fatalf("Delete failed: %v", err)
 		}
