@@ -41,15 +41,7 @@ func askingFlow() (*flow.Definition[asked], error) {
 // openRequests has flows pause, before there is any trouble.
 func openRequests(t *testing.T, url string, count int) []request {
 	t.Helper()
-	s, err := openTight(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := mustOpenTight(t, url)
 	def, err := askingFlow()
 	if err != nil {
 		t.Fatal(err)
@@ -100,15 +92,7 @@ func (r request) do(ctx context.Context, s core.FlowPersistence, in linear.Call)
 // finishClaims adds to each history whose answer was taken in the end, and deletes the flows.
 func finishClaims(t *testing.T, url string, claims []request, histories map[string][]porcupine.Operation) {
 	t.Helper()
-	s, err := openTight(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := mustOpenTight(t, url)
 	def, err := askingFlow()
 	if err != nil {
 		t.Fatal(err)

@@ -119,15 +119,7 @@ func judgeProcesses(t *testing.T, url, direct string, calls int, trouble func(ct
 // finish adds a last load of each flow, then deletes all, and demands that nothing is left.
 func finish(t *testing.T, url string, histories map[string][]porcupine.Operation) {
 	t.Helper()
-	s, err := openTight(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := mustOpenTight(t, url)
 	for flow, h := range histories {
 		if isClaim(flow) {
 			continue
@@ -156,6 +148,21 @@ func finish(t *testing.T, url string, histories map[string][]porcupine.Operation
 // openTight opens a store in which larger states take several records.
 func openTight(ctx context.Context, url string) (*persistence.Store, error) {
 	return persistence.Open(ctx, url, persistence.WithLimits(driver.Limits{Record: 1024, Inline: 512}))
+}
+
+// mustOpenTight opens it for a test, which closes it in the end.
+func mustOpenTight(t *testing.T, url string) *persistence.Store {
+	t.Helper()
+	s, err := openTight(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // client makes snapshots of which state and progress tell the same value.

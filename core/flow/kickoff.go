@@ -113,11 +113,11 @@ func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOp
 		}
 		started := FlowStarted{EventOrigin: e.origin(), Resumed: true, State: slices.Clone(e.committed)}
 		err = e.claim(ctx, &step)
-		if errors.Is(err, core.ErrConflict) && !errors.Is(err, ErrAnswered) && attempt < maxClaims {
+		if errors.Is(err, core.ErrConflict) && !errors.Is(err, ErrAnswered) && !core.OutcomeUnknown(err) && attempt < maxClaims {
 			if e.answering != "" { // if it is gone next time, its own program took an answer
 				lost = notOpen(cfg.answers[0].id)
 			}
-			continue // the flow went on meanwhile; the request may still be open
+			continue // the flow went on meanwhile; the request may still be open, and this answer was not taken
 		}
 		if err != nil {
 			return nil, fail("resume", flowID, err)

@@ -71,7 +71,7 @@ func (e *engine) write(ctx context.Context, method, request string) error {
 // store hands a snapshot to the store, again while the store is unavailable. It is a
 // compare-and-swap on the revision the run knows, so that of two runs of one flow one loses.
 func (e *engine) store(ctx context.Context, snap core.Snapshot) (core.Saved, error) {
-	unknown := false // an earlier attempt may have been written
+	doubt := false // whether an earlier attempt was written
 	wait := e.cfg.saveRetry.Wait
 	for attempt := 1; ; attempt++ {
 		if ctx.Err() != nil {
@@ -81,10 +81,13 @@ func (e *engine) store(ctx context.Context, snap core.Snapshot) (core.Saved, err
 		if err == nil {
 			return saved, nil
 		}
-		unknown = unknown || core.OutcomeUnknown(err)
-		if unknown {
-			if saved, ok := e.recognize(ctx, snap); ok {
+		if doubt = doubt || core.OutcomeUnknown(err); doubt {
+			saved, written, certain := e.recognize(ctx, snap)
+			if written {
 				return saved, nil
+			}
+			if !certain && !core.OutcomeUnknown(err) {
+				err = core.WithOutcomeUnknown(err) // also of a conflict: it may be one with itself
 			}
 		}
 		again := errors.Is(err, core.ErrUnavailable) && attempt < e.cfg.saveRetry.Attempts
@@ -96,18 +99,22 @@ func (e *engine) store(ctx context.Context, snap core.Snapshot) (core.Saved, err
 	}
 }
 
-// recognize looks whether a save whose outcome is unknown was written after all. Progress
-// names the process and counts its saves, so equal bytes are this very save.
-func (e *engine) recognize(ctx context.Context, snap core.Snapshot) (core.Saved, bool) {
+// recognize looks whether a save that failed in doubt was written after all. Progress names
+// the process and counts its saves, so equal ones are this very save. It is certain that it was
+// not if the write that followed the revision it builds on is somebody else's.
+func (e *engine) recognize(ctx context.Context, snap core.Snapshot) (saved core.Saved, written, certain bool) {
 	now, err := e.cfg.store.LoadState(ctx, snap.FlowID)
-	if err != nil || !sameSave(now.Progress, snap.Progress) {
-		return core.Saved{}, false
+	if err != nil {
+		return core.Saved{}, false, false
 	}
-	saved := core.Saved{Revision: now.Revision}
+	if !sameSave(now.Progress, snap.Progress) {
+		return core.Saved{}, false, now.Revision.N == e.revision.N+1
+	}
+	saved = core.Saved{Revision: now.Revision}
 	if !bytes.Equal(now.State, snap.State) {
 		saved.State = now.State
 	}
-	return saved, true
+	return saved, true, true
 }
 
 // sameSave compares by content: a store keeps progress equal as JSON, not as bytes.

@@ -141,6 +141,91 @@ func TestALostAnswerIsNotMistaken(t *testing.T) {
 	}
 }
 
+// unheard is a store that writes the first save and loses the answer, and then can be reached
+// for saves only.
+type unheard struct {
+	core.FlowPersistence
+
+	saves int
+}
+
+func (s *unheard) SaveState(ctx context.Context, snap core.Snapshot, opts ...core.SaveOption) (core.Saved, error) {
+	saved, err := s.FlowPersistence.SaveState(ctx, snap, opts...)
+	if s.saves++; s.saves == 1 && err == nil {
+		err = core.WithOutcomeUnknown(core.ErrUnavailable)
+	}
+	return saved, err
+}
+
+func (s *unheard) LoadState(ctx context.Context, id string) (core.Snapshot, error) {
+	if s.saves > 0 {
+		return core.Snapshot{}, core.ErrUnavailable
+	}
+	return s.FlowPersistence.LoadState(ctx, id)
+}
+
+// A save that was written, and is refused when it is tried again because it was, is not told
+// to be lost, as long as nobody could look: neither a completion nor an answer to a request,
+// whose giver would be told that somebody else was first.
+func TestAConflictWithItselfStaysInDoubt(t *testing.T) {
+	model := coretest.New()
+	_, err := chain(t, "a").Kickoff(t.Context(), flow.Inputs{"id": "x"}, flow.WithStore(&unheard{FlowPersistence: model}), flow.Persist(), flow.SaveRetry{Attempts: 2})
+	if !core.OutcomeUnknown(err) || len(model.Saves("x")) != 1 {
+		t.Errorf("a completion: %v, stored %v", err, model.Saves("x"))
+	}
+
+	b := flow.New[tally]("asks")
+	flow.Start(b, "a", note("a"), flow.Review{Message: "well?"})
+	def := mustBuild(t, b)
+	res, err := def.Kickoff(t.Context(), flow.Inputs{"id": "y"}, flow.WithStore(model), flow.Persist())
+	if err != nil || len(res.Pending) != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	_, err = def.Resume(t.Context(), "y", flow.WithStore(&unheard{FlowPersistence: model}), flow.SaveRetry{Attempts: 2}, flow.Answer(res.Pending[0].ID, flow.Reply{Text: "fine"}))
+	if !core.OutcomeUnknown(err) || errors.Is(err, flow.ErrAnswered) {
+		t.Errorf("an answer: %v", err)
+	}
+	if open, err := flow.Pending(t.Context(), model, "y"); err != nil || len(open) != 0 {
+		t.Errorf("the answer was not taken: %v, %v", open, err)
+	}
+}
+
+// Nor is it told to be lost when others have written since: its own write may be under theirs.
+func TestAConflictAfterOthersStaysInDoubt(t *testing.T) {
+	model := coretest.New()
+	store := &scripted{FlowPersistence: model, fail: func(n int, write func() (core.Saved, error)) (core.Saved, error) {
+		if n > 1 {
+			return write()
+		}
+		_, err := write()
+		if err == nil {
+			_, err = model.SaveState(t.Context(), core.Snapshot{FlowID: "x", State: []byte(`{"id":"x"}`)})
+		}
+		return core.Saved{}, core.WithOutcomeUnknown(errors.Join(err, core.ErrUnavailable))
+	}}
+	_, err := chain(t, "a").Kickoff(t.Context(), flow.Inputs{"id": "x"}, flow.WithStore(store), flow.Persist(), flow.SaveRetry{Attempts: 2})
+	if !errors.Is(err, core.ErrConflict) || !core.OutcomeUnknown(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Somebody else's write on the revision that a save builds on makes it certain that the save
+// was not written.
+func TestAConflictWithAnotherIsCertain(t *testing.T) {
+	model := coretest.New()
+	store := &scripted{FlowPersistence: model, fail: func(n int, write func() (core.Saved, error)) (core.Saved, error) {
+		if n > 1 {
+			return write()
+		}
+		_, err := chain(t, "b").Kickoff(context.Background(), flow.Inputs{"id": "x"}, flow.WithStore(model), flow.Persist())
+		return core.Saved{}, core.WithOutcomeUnknown(errors.Join(err, core.ErrUnavailable))
+	}}
+	_, err := chain(t, "a").Kickoff(t.Context(), flow.Inputs{"id": "x"}, flow.WithStore(store), flow.Persist(), flow.SaveRetry{Attempts: 2})
+	if !errors.Is(err, core.ErrConflict) || core.OutcomeUnknown(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // pruning is a store that keeps only the last two entries of "log".
 type pruning struct{ core.FlowPersistence }
 
