@@ -58,12 +58,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
-	if c.Limits.Record == 0 {
-		c.Limits.Record = maxItem
-	}
-	if c.Limits.Inline == 0 {
-		c.Limits.Inline = c.Limits.Record
-	}
+	c.Limits = c.Limits.Or(maxItem, maxItem)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -77,10 +72,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, unsupported(fmt.Sprintf("table %q; use 3 to 247 of the characters a-z A-Z 0-9 _ . -", c.Table))
 	case c.Timeout < 0 || c.Timeout > 24*time.Hour:
 		return c, unsupported(fmt.Sprintf("timeout %v; use up to 24h", c.Timeout))
-	case c.Limits.Record < 0 || c.Limits.Record > maxItem || c.Limits.Inline < 0 || c.Limits.Inline > c.Limits.Record:
-		return c, unsupported(fmt.Sprintf("limits %+v; use 0 < Inline <= Record <= %d", c.Limits, maxItem))
 	}
-	return c, nil
+	return c, c.Limits.Check(maxItem)
 }
 
 func unsupported(what string) error { return fmt.Errorf("%w: dynamodb: %s", core.ErrUnsupported, what) }

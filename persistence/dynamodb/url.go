@@ -2,10 +2,8 @@ package dynamodb
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -94,19 +92,7 @@ func parseURL(u *url.URL) (location, error) {
 		return loc, unsupported("the URL has a '#'")
 	}
 	loc.table = u.Host
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return loc, unsupported("the options of the URL cannot be parsed")
-	}
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if len(query[name]) != 1 || query[name][0] == "" {
-			return loc, unsupported("the option " + strconv.Quote(name) + " must be given once, with a value")
-		}
-		if err := loc.set(name, query[name][0]); err != nil {
-			return loc, err
-		}
-	}
-	return loc, nil
+	return loc, driver.URLOptions(u, loc.set)
 }
 
 func (loc *location) set(name, value string) error {

@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -65,12 +66,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
-	if c.Limits.Record == 0 {
-		c.Limits.Record = maxDocument
-	}
-	if c.Limits.Inline == 0 {
-		c.Limits.Inline = c.Limits.Record
-	}
+	c.Limits = c.Limits.Or(maxDocument, maxDocument)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -85,10 +81,8 @@ func (c Config) validate() error {
 		return unsupported(fmt.Sprintf(`tenant prefix %q; use up to 100 letters, digits, '.', '_' and '-', and a colon at the end: "acme:"`, c.TenantPrefix))
 	case c.Timeout < 0 || c.Timeout > 24*time.Hour:
 		return unsupported(fmt.Sprintf("timeout %v; use up to 24h", c.Timeout))
-	case c.Limits.Record < 0 || c.Limits.Record > maxDocument || c.Limits.Inline < 0 || c.Limits.Inline > c.Limits.Record:
-		return unsupported(fmt.Sprintf("limits %+v; use 0 < Inline <= Record <= %d", c.Limits, maxDocument))
 	}
-	return validateCollection(c.Collection)
+	return errors.Join(validateCollection(c.Collection), c.Limits.Check(maxDocument))
 }
 
 // validateCollection checks collection, or collection/document/collection and so on.

@@ -32,24 +32,11 @@ func (d *Driver) Partitions(ctx context.Context, o driver.ListOptions) iter.Seq2
 		if o.PageSize > 0 {
 			l.size = min(o.PageSize, longestPage)
 		}
-		err := l.begin(ctx, o.Cursor)
-		for more := true; more && err == nil; {
-			var page []driver.Entry
-			if page, more, err = l.next(ctx); err != nil {
-				break
-			}
-			for _, e := range page {
-				if err = ctx.Err(); err != nil {
-					break
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}
-		if err != nil {
+		if err := l.begin(ctx, o.Cursor); err != nil {
 			yield(driver.Entry{}, err)
+			return
 		}
+		driver.Pages(ctx, l.next)(yield)
 	}
 }
 

@@ -33,21 +33,12 @@ func (d *Driver) Range(ctx context.Context, p driver.Partition, o driver.RangeOp
 		if o.Reverse {
 			next = w.backward
 		}
-		for more := true; more; {
-			var page []stored
-			var err error
-			if page, more, err = next(ctx); err != nil {
-				yield(driver.Record{}, err)
-				return
+		for s, err := range driver.Pages(ctx, next) {
+			if err == nil && s.expired(d.now()) {
+				continue
 			}
-			for i := range page {
-				if err := ctx.Err(); err != nil {
-					yield(driver.Record{}, err)
-					return
-				}
-				if !page[i].expired(d.now()) && !yield(page[i].Record, nil) {
-					return
-				}
+			if !yield(s.Record, err) {
+				return
 			}
 		}
 	}

@@ -3,9 +3,7 @@ package firestore
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,26 +52,11 @@ func parseURL(u *url.URL) (address, error) {
 	case u.Fragment != "":
 		return a, unsupported("the URL has a '#'; write %23 where it belongs to the collection")
 	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return a, unsupported("the options of the URL cannot be parsed")
-	}
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if len(query[name]) != 1 {
-			return a, unsupported("the option " + strconv.Quote(name) + " is given more than once")
-		}
-		if err := a.set(name, query[name][0]); err != nil {
-			return a, err
-		}
-	}
-	return a, nil
+	return a, driver.URLOptions(u, a.set)
 }
 
 // set sets what an option says.
 func (a *address) set(name, value string) error {
-	if value == "" {
-		return unsupported("the option " + strconv.Quote(name) + " has no value")
-	}
 	switch name {
 	case "database":
 		a.database = value

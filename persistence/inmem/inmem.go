@@ -59,12 +59,7 @@ type Driver struct {
 // New returns an empty driver.
 func New(cfg Config) *Driver {
 	d := &Driver{limits: cfg.Limits, now: cfg.Now, parts: map[driver.Partition]map[string]driver.Record{}}
-	if d.limits.Record == 0 {
-		d.limits.Record = defaultRecord
-	}
-	if d.limits.Inline == 0 {
-		d.limits.Inline = min(defaultInline, d.limits.Record)
-	}
+	d.limits = d.limits.Or(defaultRecord, defaultInline)
 	if d.now == nil {
 		d.now = time.Now
 	}

@@ -71,12 +71,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.InHash == 0 {
 		c.InHash = defaultInHash
 	}
-	if c.Limits.Record == 0 {
-		c.Limits.Record = defaultRecord
-	}
-	if c.Limits.Inline == 0 {
-		c.Limits.Inline = min(defaultInline, c.Limits.Record)
-	}
+	c.Limits = c.Limits.Or(defaultRecord, defaultInline)
 	if c.RetryFor == 0 {
 		c.RetryFor = defaultRetryFor
 	}
@@ -94,8 +89,6 @@ func (c Config) validate() error {
 		return unsupported(fmt.Sprintf("prefix %q; use up to %d bytes without braces", c.Prefix, maxPrefix))
 	case c.InHash < 0 || c.InHash > maxInHash:
 		return unsupported(fmt.Sprintf("%d bytes in the hash; use up to %d", c.InHash, maxInHash))
-	case c.Limits.Record < 0 || c.Limits.Record > maxRecord || c.Limits.Inline < 0 || c.Limits.Inline > c.Limits.Record:
-		return unsupported(fmt.Sprintf("limits %+v; use 0 < Inline <= Record <= %d", c.Limits, maxRecord))
 	case c.RetryFor < 0 || c.RetryFor > time.Hour:
 		return unsupported(fmt.Sprintf("retry for %v; use up to 1h", c.RetryFor))
 	}
@@ -107,7 +100,7 @@ func (c Config) validate() error {
 			return unsupported("the client reads from replicas, which lag behind; leave out ReadOnly, RouteByLatency and RouteRandomly")
 		}
 	}
-	return nil
+	return c.Limits.Check(maxRecord)
 }
 
 // Open returns a driver for the server of cfg.Client, after asking whether it answers, is a

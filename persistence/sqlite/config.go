@@ -19,6 +19,7 @@ const (
 	defaultReaders     = 4
 	defaultInline      = 8 << 20
 	defaultRecord      = 64 << 20
+	maxRecord          = 1_000_000_000 // SQLite's own, as it is compiled by default
 )
 
 // maxReaders keeps a typing error from opening thousands of files.
@@ -90,12 +91,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Readers == 0 {
 		c.Readers = defaultReaders
 	}
-	if c.Limits.Record == 0 {
-		c.Limits.Record = defaultRecord
-	}
-	if c.Limits.Inline == 0 {
-		c.Limits.Inline = min(defaultInline, c.Limits.Record)
-	}
+	c.Limits = c.Limits.Or(defaultRecord, defaultInline)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -116,12 +112,10 @@ func (c Config) validate() error {
 		return unsupported(fmt.Sprintf("history %d; keep 1 row or more", c.History))
 	case c.Readers < 0 || c.Readers > maxReaders:
 		return unsupported(fmt.Sprintf("%d readers; use 1 to %d", c.Readers, maxReaders))
-	case c.Limits.Record < 0 || c.Limits.Inline < 0 || c.Limits.Inline > c.Limits.Record:
-		return unsupported(fmt.Sprintf("limits %+v; use 0 < Inline <= Record", c.Limits))
 	}
 	switch c.Synchronous {
 	case Extra, Full, Normal, Off:
-		return nil
+		return c.Limits.Check(maxRecord)
 	}
 	return unsupported(fmt.Sprintf("synchronous %q; use EXTRA, FULL, NORMAL or OFF", c.Synchronous))
 }

@@ -62,23 +62,7 @@ func (d *Driver) Partitions(ctx context.Context, o driver.ListOptions) iter.Seq2
 	}
 	return func(yield func(driver.Entry, error) bool) {
 		l := listing{d: d, after: o.Cursor, size: min(size, maxPagePartitions)}
-		for more := true; more; {
-			var page []driver.Entry
-			var err error
-			if page, more, err = l.next(ctx); err != nil {
-				yield(driver.Entry{}, err)
-				return
-			}
-			for _, e := range page {
-				if err := ctx.Err(); err != nil {
-					yield(driver.Entry{}, err)
-					return
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}
+		driver.Pages(ctx, l.next)(yield)
 	}
 }
 

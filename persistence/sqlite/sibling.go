@@ -140,23 +140,7 @@ func (d *Driver) Range(ctx context.Context, p driver.Partition, o driver.RangeOp
 		if w.to == "" {
 			w.to = afterAllSorts
 		}
-		for more := true; more; {
-			var page []driver.Record
-			var err error
-			if page, more, err = w.next(ctx); err != nil {
-				yield(driver.Record{}, err)
-				return
-			}
-			for _, r := range page {
-				if err := ctx.Err(); err != nil {
-					yield(driver.Record{}, err)
-					return
-				}
-				if !yield(r, nil) {
-					return
-				}
-			}
-		}
+		driver.Pages(ctx, w.next)(yield)
 	}
 }
 

@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,19 +44,8 @@ func parseURL(u *url.URL) (Config, error) {
 		}
 		cfg.Path = path
 	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return cfg, unsupported("the options of the URL cannot be parsed")
-	}
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if len(query[name]) != 1 {
-			return cfg, unsupported("the option " + strconv.Quote(name) + " is given more than once")
-		}
-		if err := setOption(&cfg, name, query[name][0]); err != nil {
-			return cfg, err
-		}
-	}
-	return cfg, nil
+	err := driver.URLOptions(u, func(name, value string) error { return setOption(&cfg, name, value) })
+	return cfg, err
 }
 
 // setOption sets what a query option of the URL says.
