@@ -155,3 +155,24 @@ func collect[T any](seq iter.Seq2[T, error]) (all []T, err error) {
 	}
 	return all, nil
 }
+
+// batches is a driver that takes several siblings at once.
+type batches struct{ driver.Driver }
+
+func (b batches) PutSiblings(ctx context.Context, p driver.Partition, rs []driver.Record) error {
+	for _, r := range rs {
+		if _, err := b.Put(ctx, p.Sibling(r.Sort), r, driver.IfAbsent()); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (b batches) DeleteSiblings(ctx context.Context, p driver.Partition, sorts []string) error {
+	for _, s := range sorts {
+		if err := b.Delete(ctx, p.Sibling(s), driver.Condition{}); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
