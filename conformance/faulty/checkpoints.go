@@ -64,11 +64,13 @@ func newestPruned(_ subject.Store, d driver.Driver) answer {
 
 func oldestFirst(s subject.Store, _ driver.Driver) answer {
 	return answer{list: func(ctx context.Context, flowID string) iter.Seq2[core.CheckpointInfo, error] {
-		return whole(s.Checkpoints(ctx, flowID), func(all []core.CheckpointInfo) []core.CheckpointInfo {
-			slices.Reverse(all)
-			return all
-		})
+		return whole(s.Checkpoints(ctx, flowID), reversed)
 	}}
+}
+
+func reversed[T any](all []T) []T {
+	slices.Reverse(all)
+	return all
 }
 
 func branchReplaced(d driver.Driver) driver.Driver {

@@ -48,10 +48,7 @@ func newestEntries(s subject.Store, _ driver.Driver) answer {
 
 func newestFirst(s subject.Store, _ driver.Driver) answer {
 	return answer{log: func(ctx context.Context, flowID string) iter.Seq2[json.RawMessage, error] {
-		return whole(s.Log(ctx, flowID), func(all []json.RawMessage) []json.RawMessage {
-			slices.Reverse(all)
-			return all
-		})
+		return whole(s.Log(ctx, flowID), reversed)
 	}}
 }
 
