@@ -82,21 +82,18 @@ func loadFromMemory(s subject.Store, _ driver.Driver) answer {
 			return snap.(core.Snapshot), nil
 		}
 		return s.LoadState(ctx, flowID)
-	}, del: func(ctx context.Context, flowID string) error {
-		memory.Delete(flowID)
-		return s.Delete(ctx, flowID)
-	}}
+	}, del: func(ctx context.Context, flowID string) error { memory.Delete(flowID); return s.Delete(ctx, flowID) }}
 }
 
 func progressAfter(s subject.Store, _ driver.Driver) answer {
 	return answer{save: func(ctx context.Context, snap core.Snapshot, opts []core.SaveOption) (core.Saved, error) {
-		whole := snap
+		full := snap
 		snap.Progress = nil
 		saved, err := s.SaveState(ctx, snap, opts...)
-		if err != nil || whole.Progress == nil {
+		if err != nil || full.Progress == nil {
 			return saved, err
 		}
-		return s.SaveState(ctx, whole, core.IfRevision(saved.Revision))
+		return s.SaveState(ctx, full, core.IfRevision(saved.Revision))
 	}}
 }
 

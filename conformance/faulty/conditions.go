@@ -55,23 +55,16 @@ func conflictWithoutFields(d driver.Driver) driver.Driver {
 
 func countedTags(d driver.Driver) driver.Driver {
 	var counts sync.Map // by the true tag: the write of its record that it was
-	count := func(t driver.Tag) driver.Tag { c, _ := counts.LoadOrStore(t, "#"); return driver.Tag(c.(string)) }
-	p := patch{Driver: d}
-	p.get = func(ctx context.Context, k driver.Key) (driver.Record, error) {
-		r, err := d.Get(ctx, k)
-		r.Tag = count(r.Tag)
-		return r, err
+	count := func(r driver.Record) driver.Tag {
+		c, _ := counts.LoadOrStore(r.Tag, "#")
+		return driver.Tag(c.(string))
 	}
-	p.put = func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+	return retagged(count)(patch{Driver: d, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
 		old, _ := d.Get(ctx, k) // the zero record has no tag
-		if t, ok := cond.Tag(); ok && old.Tag != "" && count(old.Tag) == t {
-			cond = driver.IfTag(old.Tag)
-		}
 		tag, err := d.Put(ctx, k, r, cond)
-		counts.Store(tag, string(count(old.Tag))+"#")
-		return count(tag), err
-	}
-	return p
+		counts.Store(tag, string(count(old))+"#")
+		return tag, err
+	}})
 }
 
 func expiryKept(d driver.Driver) driver.Driver {

@@ -103,6 +103,47 @@ func TestNamesOfMutants(t *testing.T) {
 	}
 }
 
+// mostLines is how long a mutant may be.
+const mostLines = 15
+
+// TestMutantsAreShort holds every mutant to being correct code that is patched in one place: all
+// declarations that its entry in the table leads to count, but for those in the files that
+// TestWhatMutantsAreMadeOfIsCorrect judges.
+func TestMutantsAreShort(t *testing.T) {
+	src := readSource(t)
+	var names []string
+	used := map[string]bool{}
+	for _, e := range src.entries {
+		lines := src.lines(e.literal)
+		if lines == 1 {
+			lines = 0 // it only names what is wrong
+		}
+		own := src.reach(e.literal)
+		for _, name := range own {
+			used[name] = true
+			for _, part := range src.decls[name] {
+				lines += src.lines(part)
+			}
+		}
+		if lines > mostLines {
+			t.Errorf("the mutant %q has %d lines, at most %d are allowed: %v", e.name, lines, mostLines, own)
+		}
+		names = append(names, e.name)
+	}
+	var want []string
+	for _, m := range faulty.Mutants() {
+		want = append(want, m.Name)
+	}
+	if slices.Sort(names); !slices.Equal(names, slices.Sorted(slices.Values(want))) {
+		t.Errorf("the source has the mutants %q, want %q", names, want)
+	}
+	for name := range src.decls {
+		if !used[name] {
+			t.Errorf("%s is of no mutant", name)
+		}
+	}
+}
+
 // empty accepts everything and keeps nothing, or refuses everything.
 type empty struct {
 	err error

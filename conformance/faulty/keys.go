@@ -1,8 +1,6 @@
 package faulty
 
 import (
-	"context"
-	"iter"
 	"strings"
 
 	"github.com/weirflow/weir/persistence/driver"
@@ -10,50 +8,27 @@ import (
 
 func keyMutants() []Mutant {
 	return []Mutant{
-		{Name: "case_folding", Bug: "ids that differ only by case are one", Law: "driver/law01_ids_are_data", Break: folded(func(k driver.Key) driver.Key {
+		{Name: "case_folding", Bug: "ids that differ only by case are one", Law: "driver/law01_ids_are_data", Break: renamed(func(k driver.Key) driver.Key {
 			return driver.Key{Partition: driver.Partition(strings.ToLower(string(k.Partition))), Sort: k.Sort}
 		})},
-		{Name: "trailing_space", Bug: "spaces at the end of an id do not count", Law: "driver/law01_ids_are_data", Break: folded(func(k driver.Key) driver.Key {
+		{Name: "trailing_space", Bug: "spaces at the end of an id do not count", Law: "driver/law01_ids_are_data", Break: renamed(func(k driver.Key) driver.Key {
 			return driver.Key{Partition: driver.Partition(strings.TrimRight(string(k.Partition), " ")), Sort: k.Sort}
 		})},
-		{Name: "long_ids_are_cut", Bug: "only 255 bytes of an id count", Law: "driver/law01_ids_are_data", Break: folded(func(k driver.Key) driver.Key {
+		{Name: "long_ids_are_cut", Bug: "only 255 bytes of an id count", Law: "driver/law01_ids_are_data", Break: renamed(func(k driver.Key) driver.Key {
 			return driver.Key{Partition: k.Partition[:min(255, len(k.Partition))], Sort: k.Sort}
 		})},
-		{Name: "joined_key", Bug: "id and sort are joined with a character that both may hold", Law: "driver/law01_ids_are_data", Break: folded(func(k driver.Key) driver.Key {
+		{Name: "joined_key", Bug: "id and sort are joined with a character that both may hold", Law: "driver/law01_ids_are_data", Break: renamed(func(k driver.Key) driver.Key {
 			id, rest, ok := strings.Cut(string(k.Partition), "/")
 			if !ok || k.Sort == "" {
 				return k
 			}
 			return driver.Key{Partition: driver.Partition(id), Sort: rest + "/" + k.Sort}
 		})},
-		{Name: "sentinel", Bug: "the id __empty__ stands for no id", Law: "driver/law01_ids_are_data", Break: folded(func(k driver.Key) driver.Key {
+		{Name: "sentinel", Bug: "the id __empty__ stands for no id", Law: "driver/law01_ids_are_data", Break: renamed(func(k driver.Key) driver.Key {
 			return driver.Key{Partition: driver.Partition(strings.ReplaceAll(string(k.Partition), "__empty__", "None")), Sort: k.Sort}
 		})},
-		{Name: "path_is_cleaned", Bug: "an id is a path, and a/../b is b", Law: "driver/law01_ids_are_data", Break: folded(func(k driver.Key) driver.Key {
+		{Name: "path_is_cleaned", Bug: "an id is a path, and a/../b is b", Law: "driver/law01_ids_are_data", Break: renamed(func(k driver.Key) driver.Key {
 			return driver.Key{Partition: driver.Partition(strings.ReplaceAll(string(k.Partition), "./", "")), Sort: k.Sort}
 		})},
-	}
-}
-
-// folded returns a mutation under which keys with the same fold are one record. Records know
-// the key they were last put under, so that a single flow looks right.
-func folded(fold func(driver.Key) driver.Key) func(driver.Driver) driver.Driver {
-	return func(d driver.Driver) driver.Driver {
-		p := patch{Driver: d}
-		p.get = func(ctx context.Context, k driver.Key) (driver.Record, error) {
-			r, err := d.Get(ctx, fold(k))
-			r.Sort = k.Sort
-			return r, err
-		}
-		p.put = func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
-			return d.Put(ctx, fold(k), r, cond)
-		}
-		p.del = func(ctx context.Context, k driver.Key, cond driver.Condition) error {
-			return d.Delete(ctx, fold(k), cond)
-		}
-		p.siblings = func(ctx context.Context, part driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
-			return d.Range(ctx, fold(part.Head()).Partition, o)
-		}
-		return p
 	}
 }

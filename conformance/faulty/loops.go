@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,8 @@ func loopMutants() []Mutant {
 		{Name: "upper_bound_included", Bug: "Range yields the sort at which it should end", Law: "driver/law08_iterators", Break: upperBoundIncluded},
 		{Name: "keys_without_tag", Bug: "Range of keys leaves the tags out", Law: "driver/law08_iterators", Break: keysWithoutTag},
 		{Name: "page_of_a_megabyte", Bug: "Range ends after 1 MiB, without an error", Law: "driver/law08_iterators", Break: megabytePage},
-		{Name: "locked_in_the_loop", Bug: "a write inside a loop over Range finds the database locked", Law: "driver/law08_iterators", Break: func(d driver.Driver) driver.Driver { return locking(d, false) }},
-		{Name: "locked_after_break", Bug: "a loop over Range that is left early keeps its lock", Law: "driver/law08_iterators", Break: func(d driver.Driver) driver.Driver { return locking(d, true) }},
+		{Name: "locked_in_the_loop", Bug: "a write inside a loop over Range finds the database locked", Law: "driver/law08_iterators", Break: lockedInTheLoop},
+		{Name: "locked_after_break", Bug: "a loop over Range that is left early keeps its lock", Law: "driver/law08_iterators", Break: lockedAfterBreak},
 		{Name: "endless_listing", Bug: "Partitions runs after what is written meanwhile", Law: "driver/law08_iterators", Break: endlessListing},
 		{Name: "cached_listing", Bug: "Partitions is read once for each handle", Law: "driver/law03_reads_see_writes", Break: cachedListing},
 		{Name: "table_made_twice", Bug: "two first writes at once both make the table, and one fails", Law: "driver/law03_reads_see_writes", Break: tableMadeTwice},
@@ -33,11 +34,9 @@ func rangeByPrefix(d driver.Driver) driver.Driver {
 	return patch{Driver: d, siblings: func(ctx context.Context, p driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {
 			for e, err := range d.Partitions(ctx, driver.ListOptions{}) {
-				if err == nil && e.Partition != p && !strings.HasPrefix(string(e.Partition), string(p)+"#") {
-					continue
-				}
+				other := err == nil && !strings.HasPrefix(string(e.Partition)+"#", string(p)+"#")
 				for r, err := range d.Range(ctx, e.Partition, o) {
-					if !yield(r, err) {
+					if !other && !yield(r, err) {
 						return
 					}
 				}
@@ -83,29 +82,34 @@ func megabytePage(d driver.Driver) driver.Driver {
 	}}
 }
 
-// locking refuses writes while a loop over Range runs, or since one was left early.
-func locking(d driver.Driver, onlyAfterBreak bool) driver.Driver {
-	var locked atomic.Bool
-	p := patch{Driver: d}
-	p.put = func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
-		if locked.Load() && ctx.Err() == nil {
+func lockedInTheLoop(d driver.Driver) driver.Driver {
+	var loops atomic.Int32
+	return patch{Driver: d, siblings: func(ctx context.Context, p driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
+		return func(yield func(driver.Record, error) bool) {
+			loops.Add(1)
+			defer loops.Add(-1)
+			d.Range(ctx, p, o)(yield)
+		}
+	}, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+		if loops.Load() > 0 && ctx.Err() == nil {
 			return "", fmt.Errorf("%w: the database is locked", core.ErrUnavailable)
 		}
 		return d.Put(ctx, k, r, cond)
-	}
-	p.siblings = func(ctx context.Context, part driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
+	}}
+}
+
+func lockedAfterBreak(d driver.Driver) driver.Driver {
+	var left atomic.Bool
+	return patch{Driver: d, siblings: func(ctx context.Context, p driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {
-			locked.Store(!onlyAfterBreak)
-			for r, err := range d.Range(ctx, part, o) {
-				if !yield(r, err) {
-					locked.Store(onlyAfterBreak)
-					return
-				}
-			}
-			locked.Store(false)
+			d.Range(ctx, p, o)(func(r driver.Record, err error) bool { left.Store(!yield(r, err)); return !left.Load() })
 		}
-	}
-	return p
+	}, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
+		if left.Load() && ctx.Err() == nil {
+			return "", fmt.Errorf("%w: the database is locked", core.ErrUnavailable)
+		}
+		return d.Put(ctx, k, r, cond)
+	}}
 }
 
 func endlessListing(d driver.Driver) driver.Driver {
@@ -124,35 +128,25 @@ func endlessListing(d driver.Driver) driver.Driver {
 }
 
 func cachedListing(d driver.Driver) driver.Driver {
-	var cache []driver.Entry
+	var cache sync.Map // by cursor: the entries after it
 	return patch{Driver: d, partitions: func(ctx context.Context, o driver.ListOptions) iter.Seq2[driver.Entry, error] {
-		return func(yield func(driver.Entry, error) bool) {
-			if o.Cursor == "" && ctx.Err() == nil && len(cache) == 0 {
-				for e, err := range d.Partitions(ctx, o) {
-					if err == nil {
-						cache = append(cache, e)
-					}
-				}
+		return whole(d.Partitions(ctx, o), func(now []driver.Entry) []driver.Entry {
+			if ctx.Err() != nil || len(now) == 0 {
+				return now
 			}
-			for _, e := range cache {
-				if !yield(e, ctx.Err()) || ctx.Err() != nil {
-					return
-				}
-			}
-		}
+			first, _ := cache.LoadOrStore(o.Cursor, now)
+			return first.([]driver.Entry)
+		})
 	}}
 }
 
 func tableMadeTwice(d driver.Driver) driver.Driver {
 	making := &d.(*handle).making
 	return patch{Driver: d, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
-		empty := true
-		for _, err := range d.Partitions(ctx, driver.ListOptions{}) {
-			empty = err != nil
-		}
-		if empty && !making.CompareAndSwap(false, true) {
+		all, _ := collect(d.Partitions(ctx, driver.ListOptions{}))
+		if len(all) == 0 && !making.CompareAndSwap(false, true) {
 			return "", fmt.Errorf("%w: the table exists", core.ErrUnavailable)
-		} else if empty {
+		} else if len(all) == 0 {
 			time.Sleep(2 * time.Millisecond) // which it takes to make one
 			defer making.Store(false)
 		}

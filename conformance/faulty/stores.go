@@ -3,7 +3,6 @@ package faulty
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -11,13 +10,12 @@ import (
 
 	"github.com/weirflow/weir/conformance/internal/subject"
 	"github.com/weirflow/weir/core"
-	"github.com/weirflow/weir/persistence"
 	"github.com/weirflow/weir/persistence/driver"
 )
 
 // Stores returns the broken Stores, over a correct driver.
 func Stores() []Mutant {
-	return slices.Concat(protocolMutants(), answerMutants())
+	return slices.Concat(protocolMutants(), answerMutants(), checkpointMutants(), logMutants())
 }
 
 // protocolMutants have the right answers while nothing goes wrong; what reaches the driver is
@@ -37,29 +35,17 @@ func protocolMutants() []Mutant {
 	}
 }
 
-// over makes a correct Store over a driver that gives what the Store does another meaning.
-func over(change func(driver.Driver) driver.Driver) subject.Maker {
-	return func(d driver.Driver, opts ...persistence.Option) subject.Store {
-		return persistence.New(change(d), opts...)
-	}
-}
-
 func pointerFirst(d driver.Driver) driver.Driver {
-	var mu sync.Mutex
-	held := map[driver.Key]driver.Record{}
+	var late sync.Map // by key: the Put of a sibling
 	return patch{Driver: d, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
-		mu.Lock()
-		defer mu.Unlock()
 		if k.Sort != "" {
-			held[k] = r
+			late.Store(k, func(ctx context.Context) error { _, err := d.Put(ctx, k, r, cond); return err })
 			return "later", nil
 		}
 		tag, err := d.Put(ctx, k, r, cond)
-		for late, r := range held {
-			if late.Partition == k.Partition && err == nil {
-				_, err = d.Put(ctx, late, r, driver.IfAbsent())
-				delete(held, late)
-			}
+		for key, put := range late.Range {
+			late.Delete(key)
+			err = errors.Join(err, put.(func(context.Context) error)(ctx))
 		}
 		return tag, err
 	}}
@@ -143,74 +129,6 @@ func neverDamaged(d driver.Driver) driver.Driver {
 		return d.Put(ctx, k, r, cond)
 	}
 	return p
-}
-
-// seen passes what Range yields through change.
-func seen(d driver.Driver, change func(part driver.Partition, r *driver.Record)) patch {
-	return patch{Driver: d, siblings: func(ctx context.Context, part driver.Partition, o driver.RangeOptions) iter.Seq2[driver.Record, error] {
-		return func(yield func(driver.Record, error) bool) {
-			for r, err := range d.Range(ctx, part, o) {
-				if err == nil {
-					change(part, &r)
-				}
-				if !yield(r, err) {
-					return
-				}
-			}
-		}
-	}}
-}
-
-// answer is a correct Store of which single methods are replaced.
-type answer struct {
-	subject.Store
-	save    func(ctx context.Context, snap core.Snapshot, opts []core.SaveOption) (core.Saved, error)
-	load    func(ctx context.Context, flowID string) (core.Snapshot, error)
-	del     func(ctx context.Context, flowID string) error
-	history func(ctx context.Context, flowID string) iter.Seq2[core.Snapshot, error]
-}
-
-func (a answer) SaveState(ctx context.Context, snap core.Snapshot, opts ...core.SaveOption) (core.Saved, error) {
-	if a.save != nil {
-		return a.save(ctx, snap, opts)
-	}
-	return a.Store.SaveState(ctx, snap, opts...)
-}
-
-func (a answer) LoadState(ctx context.Context, flowID string) (core.Snapshot, error) {
-	if a.load != nil {
-		return a.load(ctx, flowID)
-	}
-	return a.Store.LoadState(ctx, flowID)
-}
-
-func (a answer) Delete(ctx context.Context, flowID string) error {
-	if a.del != nil {
-		return a.del(ctx, flowID)
-	}
-	return a.Store.Delete(ctx, flowID)
-}
-
-func (a answer) History(ctx context.Context, flowID string) iter.Seq2[core.Snapshot, error] {
-	if a.history != nil {
-		return a.history(ctx, flowID)
-	}
-	return a.Store.History(ctx, flowID)
-}
-
-// answering makes a Store from a correct one and the driver below it.
-func answering(change func(s subject.Store, d driver.Driver) answer) subject.Maker {
-	return func(d driver.Driver, opts ...persistence.Option) subject.Store {
-		s := persistence.New(d, opts...)
-		a := change(s, d)
-		a.Store = s
-		return a
-	}
-}
-
-// wrapped gives an error the wrapper of the Store's own.
-func wrapped(op, flowID string, err error) error {
-	return &core.Error{Op: op, FlowID: flowID, Err: err}
 }
 
 // becomes replaces one sentinel by another.

@@ -2,7 +2,6 @@ package faulty
 
 import (
 	"bytes"
-	"context"
 	"time"
 
 	"github.com/weirflow/weir/persistence/driver"
@@ -32,15 +31,5 @@ func valueMutants() []Mutant {
 				r.ExpireAt = r.ExpireAt.Add(time.Millisecond)
 			}
 		})},
-	}
-}
-
-// stored returns a mutation that changes what is written.
-func stored(change func(r *driver.Record)) func(driver.Driver) driver.Driver {
-	return func(d driver.Driver) driver.Driver {
-		return patch{Driver: d, put: func(ctx context.Context, k driver.Key, r driver.Record, cond driver.Condition) (driver.Tag, error) {
-			change(&r)
-			return d.Put(ctx, k, r, cond)
-		}}
 	}
 }
