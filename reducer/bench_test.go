@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/weirflow/weir/reducer"
 )
@@ -79,4 +80,56 @@ func BenchmarkPruning(b *testing.B) {
 			}
 		}
 	}
+}
+
+// BenchmarkHostile reduces and validates histories made to be slow, and tells how many times as
+// long eight times the history takes: about 8, where a quadratic algorithm would take up to 64.
+func BenchmarkHostile(b *testing.B) {
+	const small, factor = 1000, 8
+	for name, history := range hostile {
+		for mode, cfg := range hostileModes {
+			b.Run(name+"/"+mode, func(b *testing.B) {
+				r, err := reducer.New(cfg)
+				if err != nil {
+					b.Fatal(err)
+				}
+				pass := func(text []byte) time.Duration {
+					start := time.Now()
+					if _, err := r.ReduceJSON(b.Context(), text); err != nil {
+						b.Fatal(err)
+					}
+					reducer.Validate(text, reducer.Mistral)
+					return time.Since(start)
+				}
+				one, eight := surrounded(history(small)), surrounded(history(factor*small))
+				var short, long time.Duration
+				for b.Loop() {
+					short, long = short+pass(one), long+pass(eight)
+				}
+				b.ReportMetric(float64(long)/float64(short), "x-for-8x")
+			})
+		}
+	}
+}
+
+// BenchmarkDepth reduces what is nested as deep as JSON may be, beside what only checking it
+// costs.
+func BenchmarkDepth(b *testing.B) {
+	text := deep()
+	r, err := reducer.New(reducer.Config{MaxTokens: 1, Repair: reducer.RepairAnswer})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("json.Valid", func(b *testing.B) {
+		for b.Loop() {
+			json.Valid(text)
+		}
+	})
+	b.Run("Reduce", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := r.ReduceJSON(b.Context(), text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

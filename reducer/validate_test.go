@@ -1,12 +1,12 @@
 package reducer_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirflow/weir/reducer"
 )
@@ -161,55 +161,44 @@ func many(n int, format string) string {
 	return b.String()
 }
 
-// TestTimeIsLinear: eight times the history takes about eight times as long;
-// a quadratic algorithm would take up to 64 times.
-func TestTimeIsLinear(t *testing.T) {
-	const small, factor, bound, attempts = 1000, 8, 26, 6
+// surrounded puts what is between two user turns.
+func surrounded(history string) []byte {
+	const user = `{"role":"user","content":"q"}`
+	return []byte("[" + user + "," + history + "," + user + "]")
+}
+
+// hostileModes are how hostile histories are reduced.
+var hostileModes = map[string]reducer.Config{
+	"strict": {MaxMessages: 2, MaxTokens: 100, Repair: reducer.RepairAnswer},
+	"compat": {Mode: reducer.Compat, MaxMessages: 2},
+}
+
+// TestHostileHistoriesEnd: histories of 20,000 parts that an algorithm of quadratic time would
+// take minutes for. What the time is beside that of a shorter one, BenchmarkHostile tells.
+func TestHostileHistoriesEnd(t *testing.T) {
 	for name, history := range hostile {
-		for mode, cfg := range map[string]reducer.Config{
-			"strict": {MaxMessages: 2, MaxTokens: 100, Repair: reducer.RepairAnswer},
-			"compat": {Mode: reducer.Compat, MaxMessages: 2},
-		} {
-			r := mustNew(t, cfg)
-			took := func(n int) time.Duration {
-				user := `{"role":"user","content":"q"}`
-				text := []byte("[" + user + "," + history(n) + "," + user + "]")
-				best := time.Hour
-				for range 2 {
-					start := time.Now()
-					if _, err := r.ReduceJSON(t.Context(), text); err != nil {
-						t.Fatal(err)
-					}
-					reducer.Validate(text, reducer.Mistral)
-					best = min(best, time.Since(start))
-				}
-				return best
-			}
-			for attempt := 1; ; attempt++ { // other programs may disturb one, but not all
-				a, b := took(small), took(factor*small)
-				if b <= bound*a {
-					break
-				}
-				if attempt == attempts {
-					t.Errorf("%s, %s: %v for %d, %v for %d times as many", name, mode, a, small, b, factor)
-					break
-				}
-			}
+		text := surrounded(history(20_000))
+		res, err := mustNew(t, hostileModes["strict"]).ReduceJSON(t.Context(), text)
+		if err != nil || len(res.Messages) >= len(text) {
+			t.Errorf("%s: %d bytes of %d are left, %v", name, len(res.Messages), len(text), err)
+		}
+		if v := reducer.Validate(res.Messages, reducer.Mistral); slices.ContainsFunc(v, func(v reducer.Violation) bool { return v.Rule == reducer.OrphanResult }) {
+			t.Errorf("%s: %v", name, v)
 		}
 	}
 }
 
-// TestDepthIsBounded: what is nested as deep as JSON may be, around a long
-// list, is not scanned once for each level.
-func TestDepthIsBounded(t *testing.T) {
-	deep := strings.Repeat(`{"a":`, 9000) + "[" + many(50_000, `"#"`) + "]" + strings.Repeat("}", 9000)
-	text := []byte(`[{"role":"user","content":` + deep + `},{"role":"assistant","tool_calls":[{"id":` + deep + `}]},{"role":"tool","tool_call_id":` + deep + `}]`)
-	start := time.Now()
-	if _, err := mustNew(t, reducer.Config{MaxTokens: 1, Repair: reducer.RepairAnswer}).ReduceJSON(t.Context(), text); err != nil {
-		t.Fatal(err)
-	}
-	if d := time.Since(start); d > 5*time.Second { // level by level it is 450 million elements
-		t.Errorf("took %v", d)
+// deep is JSON nested as deep as it may be, around a long list.
+func deep() []byte {
+	inner := strings.Repeat(`{"a":`, 9000) + "[" + many(50_000, `"#"`) + "]" + strings.Repeat("}", 9000)
+	return []byte(`[{"role":"user","content":` + inner + `},{"role":"assistant","tool_calls":[{"id":` + inner + `}]},{"role":"tool","tool_call_id":` + inner + `}]`)
+}
+
+// TestDepthIsNoHarm: level by level it is 450 million elements.
+func TestDepthIsNoHarm(t *testing.T) {
+	res, err := mustNew(t, reducer.Config{MaxTokens: 1, Repair: reducer.RepairAnswer}).ReduceJSON(t.Context(), deep())
+	if err != nil || !json.Valid(res.Messages) {
+		t.Errorf("%d bytes, %v", len(res.Messages), err)
 	}
 }
 

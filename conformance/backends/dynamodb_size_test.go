@@ -127,6 +127,49 @@ func TestDynamoCost(t *testing.T) {
 	}
 }
 
+// A Query ends after 1 MiB: Range goes on with the next, in both directions.
+func TestDynamoRangeFollowsPages(t *testing.T) {
+	w := newDynamoWeather(t, dynalite(t))
+	w.setup(t)
+	p, data := driver.Partition("f"), bytes.Repeat([]byte("x"), 300<<10)
+	var sorts []string
+	for n := range 8 {
+		sorts = append(sorts, fmt.Sprintf("seg/%02d", n))
+		w.put(t, p.Sibling(sorts[n]), driver.Record{Data: data}, driver.IfAbsent())
+	}
+	for name, c := range map[string]struct {
+		o    driver.RangeOptions
+		want []string
+	}{
+		"all":        {driver.RangeOptions{}, sorts},
+		"keys":       {driver.RangeOptions{KeysOnly: true}, sorts},
+		"in between": {driver.RangeOptions{From: sorts[1], To: sorts[7]}, sorts[1:7]},
+	} {
+		for _, reverse := range []bool{false, true} {
+			w.wire.set(nil)
+			want := slices.Clone(c.want)
+			if c.o.Reverse = reverse; reverse {
+				slices.Reverse(want)
+			}
+			var got []string
+			for r, err := range w.driver.Range(t.Context(), p, c.o) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = append(got, r.Sort); !c.o.KeysOnly && !bytes.Equal(r.Data, data) {
+					t.Errorf("%s: %s came back with %d bytes", name, r.Sort, len(r.Data))
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, reverse %t: %q, want %q", name, reverse, got, want)
+			}
+			if requests := w.wire.count(); requests == "Query 1" {
+				t.Errorf("%s, reverse %t: there was one page; the test has shown nothing", name, reverse)
+			}
+		}
+	}
+}
+
 func TestDynamoTTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *dynamoWeather) {
 		_, err := w.raw.CreateTable(t.Context(), &awsdynamodb.CreateTableInput{
