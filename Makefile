@@ -49,16 +49,9 @@ explore:
 standalone:
 	@for m in $(MODULES); do echo "GOWORK=off go vet $${m#$(CURDIR)/}"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
 
-# The crash tests run twice: a few flows with the race detector, and all of them without.
 backends:
-	@mkdir -p bin
 	scripts/servers/setup.sh
-	go test -race -v -timeout 45m ./conformance/backends/... > bin/backends.log 2>&1 \
-		|| { grep -E '^\s*--- FAIL|panic|FAIL' bin/backends.log | head -50; echo "see bin/backends.log"; exit 1; }
-	go test -v -timeout 45m ./conformance/backends/crash > bin/crash.log 2>&1 \
-		|| { grep -E '^\s*--- FAIL|panic|FAIL|seed' bin/crash.log | head -50; echo "see bin/crash.log"; exit 1; }
-	@grep -E 'flows,|at "' bin/crash.log
-	@sed -n '/^backends that ran/,$$p' bin/backends.log
+	scripts/test-backends
 
 bench:
 	go test -run "^$$" -bench SaveAndLoad -benchmem ./conformance/backends
