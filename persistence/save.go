@@ -297,11 +297,11 @@ func (w *write) settle(ctx context.Context, p plan, putErr error) (core.Revision
 		return core.Revision{}, false, core.WithOutcomeUnknown(fmt.Errorf(
 			"%w: %d or more writes came since; the own one may be among those forgotten", core.ErrConflict, maxTokens))
 	}
-	// A fence changes the tag and neither the epoch nor the token, so the condition of a
-	// compare-and-swap still holds and the attempt is repeated.
 	if err := w.answered(before); err != nil {
 		return core.Revision{}, false, err
 	}
+	// A fence changes the tag and neither the epoch nor the token, so the condition of a
+	// compare-and-swap still holds and the attempt is repeated.
 	return core.Revision{}, false, w.conflict()
 }
 
@@ -352,9 +352,11 @@ func (w *write) settleFailure(ctx context.Context, p plan, putErr error) (core.R
 // discard removes the siblings of an attempt that failed for certain.
 func (w *write) discard(ctx context.Context, p plan) {
 	w.s.removePayload(ctx, w.part, p.hdr.Epoch, p.payload.manifest)
-	for _, c := range p.log.chunks {
-		w.s.removeSorts(ctx, w.part, []string{c.Sort})
+	sorts := make([]string, len(p.log.chunks))
+	for i, c := range p.log.chunks {
+		sorts[i] = c.Sort
 	}
+	w.s.removeSorts(ctx, w.part, sorts)
 	if p.history != nil {
 		w.s.removeEntry(ctx, w.part, p.hdr.Epoch, *p.history)
 	}
