@@ -24,23 +24,15 @@ const maxSeen = 50_000
 func (d *Driver) Partitions(ctx context.Context, o driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		l, err := d.listing(ctx, o)
-		for err == nil && l.phase != done {
-			var page []driver.Entry
-			if page, err = l.next(ctx); err != nil {
-				break
-			}
-			for _, e := range page {
-				if err = ctx.Err(); err != nil {
-					break
-				}
-				if !yield(e, nil) {
-					return
-				}
-				l.remember(e.Partition)
-			}
-		}
 		if err != nil {
 			yield(driver.Entry{}, err)
+			return
+		}
+		for e, err := range driver.Pages(ctx, l.next) {
+			if !yield(e, err) || err != nil {
+				return
+			}
+			l.remember(e.Partition)
 		}
 	}
 }
@@ -91,21 +83,20 @@ func (l *listing) remember(p driver.Partition) {
 	}
 }
 
-// next reads one page of the phase at hand.
-func (l *listing) next(ctx context.Context) ([]driver.Entry, error) {
+// next reads one page of the phase at hand, and whether there may be more.
+func (l *listing) next(ctx context.Context) (page []driver.Entry, more bool, err error) {
 	t, attributes := l.d.heads, []string{headLayout.partition, attrMethod, attrSaved, attrTTL, headLayout.tag, headLayout.expire}
 	if l.phase == inSiblings {
 		t, attributes = l.d.siblings, []string{siblingLayout.partition, siblingLayout.sort, siblingLayout.expire}
 	}
 	items, next, err := l.scan(ctx, t, attributes)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var page []driver.Entry
 	if l.phase == inHeads {
 		page = l.headEntries(items)
 	} else if page, err = l.siblingEntries(ctx, items); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	l.start = next
 	switch {
@@ -115,7 +106,7 @@ func (l *listing) next(ctx context.Context) ([]driver.Entry, error) {
 	default:
 		l.phase = done
 	}
-	return page, nil
+	return page, l.phase != done, nil
 }
 
 // scan reads one page of a table; without a table there is nothing.
