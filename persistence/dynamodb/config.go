@@ -73,7 +73,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Timeout < 0 || c.Timeout > 24*time.Hour:
 		return c, unsupported(fmt.Sprintf("timeout %v; use up to 24h", c.Timeout))
 	}
-	return c, c.Limits.Check(maxItem)
+	return c, c.Limits.Check(maxItem, unsupported)
 }
 
 func unsupported(what string) error { return fmt.Errorf("%w: dynamodb: %s", core.ErrUnsupported, what) }

@@ -92,10 +92,13 @@ func parseURL(u *url.URL) (location, error) {
 		return loc, unsupported("the URL has a '#'")
 	}
 	loc.table = u.Host
-	return loc, driver.URLOptions(u, loc.set)
+	return loc, driver.URLOptions(u, loc.set, unsupported)
 }
 
 func (loc *location) set(name, value string) error {
+	if value == "" {
+		return unsupported("the option " + strconv.Quote(name) + " has no value")
+	}
 	switch name {
 	case "region":
 		loc.region = value

@@ -1,7 +1,6 @@
 package firestore
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -82,7 +81,10 @@ func (c Config) validate() error {
 	case c.Timeout < 0 || c.Timeout > 24*time.Hour:
 		return unsupported(fmt.Sprintf("timeout %v; use up to 24h", c.Timeout))
 	}
-	return errors.Join(validateCollection(c.Collection), c.Limits.Check(maxDocument))
+	if err := c.Limits.Check(maxDocument, unsupported); err != nil {
+		return err
+	}
+	return validateCollection(c.Collection)
 }
 
 // validateCollection checks collection, or collection/document/collection and so on.

@@ -52,11 +52,14 @@ func parseURL(u *url.URL) (address, error) {
 	case u.Fragment != "":
 		return a, unsupported("the URL has a '#'; write %23 where it belongs to the collection")
 	}
-	return a, driver.URLOptions(u, a.set)
+	return a, driver.URLOptions(u, a.set, unsupported)
 }
 
 // set sets what an option says.
 func (a *address) set(name, value string) error {
+	if value == "" {
+		return unsupported("the option " + strconv.Quote(name) + " has no value")
+	}
 	switch name {
 	case "database":
 		a.database = value

@@ -100,7 +100,7 @@ func (c Config) validate() error {
 			return unsupported("the client reads from replicas, which lag behind; leave out ReadOnly, RouteByLatency and RouteRandomly")
 		}
 	}
-	return c.Limits.Check(maxRecord)
+	return c.Limits.Check(maxRecord, unsupported)
 }
 
 // Open returns a driver for the server of cfg.Client, after asking whether it answers, is a

@@ -53,7 +53,8 @@ type Config struct {
 	Readers int
 
 	// Limits are the sizes the Store plans with; zero fields take 64 MiB a record, of
-	// which up to 8 MiB are kept as they are, so that other programs can read them.
+	// which up to 8 MiB are kept as they are, so that other programs can read them. SQLite has
+	// a bound of its own of 1,000,000,000 bytes a record.
 	Limits driver.Limits
 
 	// Now is the clock that judges expiry; nil is time.Now.
@@ -115,7 +116,7 @@ func (c Config) validate() error {
 	}
 	switch c.Synchronous {
 	case Extra, Full, Normal, Off:
-		return c.Limits.Check(maxRecord)
+		return c.Limits.Check(maxRecord, unsupported)
 	}
 	return unsupported(fmt.Sprintf("synchronous %q; use EXTRA, FULL, NORMAL or OFF", c.Synchronous))
 }

@@ -44,7 +44,7 @@ func parseURL(u *url.URL) (Config, error) {
 		}
 		cfg.Path = path
 	}
-	err := driver.URLOptions(u, func(name, value string) error { return setOption(&cfg, name, value) })
+	err := driver.URLOptions(u, func(name, value string) error { return setOption(&cfg, name, value) }, unsupported)
 	return cfg, err
 }
 

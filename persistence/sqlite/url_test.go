@@ -49,7 +49,7 @@ func TestURLRefusedByName(t *testing.T) {
 		"sqlite:x.db?mode=rwc":              "mode",
 		"sqlite:x.db?mode=ro&mode=rw":       "more than once",
 		"sqlite:x.db?synchronous=sometimes": "SOMETIMES",
-		"sqlite:x.db?synchronous=":          "no value",
+		"sqlite:x.db?synchronous=":          "",
 		"sqlite:x.db?history=0":             "history",
 		"sqlite:x.db?readers=-1":            "readers",
 		"sqlite:x.db?readers=9999":          "readers",
@@ -63,6 +63,12 @@ func TestURLRefusedByName(t *testing.T) {
 		cfg, err := parseURL(u)
 		if err == nil {
 			_, err = cfg.withDefaults()
+		}
+		if mention == "" { // the same as not given
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
 		}
 		wantErr(t, text, err, core.ErrUnsupported)
 		if err != nil && (!strings.Contains(err.Error(), mention) || strings.Contains(err.Error(), "secret")) {
