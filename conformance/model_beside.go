@@ -22,9 +22,9 @@ var branchNames = []string{core.MainBranch, "b/c %"}
 // maxTaken bounds the checkpoints of a round, which are all compared.
 const maxTaken = 20
 
-// newestTaken is when the first checkpoint of a round was taken; each further one is a second
+// firstTaken is when the first checkpoint of a round was taken; each further one is a second
 // younger, so that both worlds have one order.
-var newestTaken = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var firstTaken = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func drawEntries(t *rapid.T) []json.RawMessage {
 	var entries []json.RawMessage
@@ -82,7 +82,7 @@ func (w *worlds) saveCheckpoint(t *rapid.T) {
 	c := core.Checkpoint{
 		CheckpointInfo: core.CheckpointInfo{
 			FlowID: w.drawShelf(t), Branch: rapid.SampledFrom(branchNames).Draw(t, "branch"), Trigger: "method_finished",
-			At: newestTaken.Add(time.Duration(len(w.taken)) * time.Second),
+			At: firstTaken.Add(time.Duration(len(w.taken)) * time.Second),
 		},
 		State: drawState(t),
 	}

@@ -20,7 +20,8 @@ import (
 )
 
 // Store keeps the newest snapshot, the log and the checkpoints of each flow in memory. It
-// implements core.FlowPersistence, core.FlowLog and core.CheckpointProvider and is safe for concurrent use. Use New.
+// implements core.FlowPersistence, core.FlowLog and core.CheckpointProvider and is safe for
+// concurrent use. Use New.
 type Store struct {
 	mu      sync.Mutex
 	flows   map[string]core.Snapshot

@@ -92,8 +92,8 @@ func derivedName(parts ...[]byte) string {
 //
 // The error is core.ErrNotFound if there is no such flow; core.ErrUnsupported if the flow has
 // state but neither progress nor such a request (another program wrote it; Kickoff restores
-// it), if its request is for a method without a Review, or if its progress has a newer format; a ChangedError if the graph is not the one it was saved with; and whatever
-// Kickoff may return.
+// it), if its request is for a method without a Review, or if its progress has a newer format;
+// a ChangedError if the graph is not the one it was saved with; and whatever Kickoff may return.
 func (d *Definition[S]) Resume(ctx context.Context, flowID string, opts ...RunOption) (*Result[S], error) {
 	cfg := newRunConfig(opts)
 	if err := cfg.checkResume(); err != nil {
